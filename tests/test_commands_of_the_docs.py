@@ -25,7 +25,7 @@ PAGES.remove(ROOT / "CHANGELOG.md")  # tells what was, too
 SHORTER = {
     r"--resume --time 8h": "--resume --tests 2",
     r" --time 4h": "",
-    r"generate --backend onnxruntime": r"generate --backend onnxruntime --ops Add,Relu",
+    r"generate --backend onnxruntime": r"generate --backend onnxruntime --operators Add,Relu",
     r"(generate\b.*)--count \d+": r"\1--count 2 --nodes 3",
     r"ops check$": "ops check Add",  # of all operators: minutes
     r"reduce (\S+)$": r"reduce \1 --budget 20",

@@ -1,26 +1,21 @@
-"""The answers of reference implementations on the operators, as a table and as a page."""
+"""The answers of reference implementations on the operators, as a table."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnfuzz.check.arbitration import AGREES, STRICT, UNABLE, Arbitration, Example, Weighed
-from nnfuzz.check.runtimes import EVALUATOR
+from nnfuzz.check.arbitration import AGREES, UNABLE, Arbitration, Example, Weighed
 from nnfuzz.ir.dtypes import plain
-from nnfuzz.operators.waiver import Waiver
-from nnfuzz.report.templating import environment
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-LONGEST = 300
-"""Characters of an error message."""
 SHOWN = 12
-"""Elements of a tensor that the page shows."""
+"""Elements of a tensor that an example shows."""
 
 
 def agreement_table(weighed: Sequence[Weighed]) -> Table:
@@ -61,72 +56,6 @@ def _answers(arbitration: Arbitration, name: str) -> str:
     able = sum(counts.values()) - counts.get(UNABLE, 0)
     agreed = counts.get(AGREES, 0)
     return ("" if not able else str(agreed)) + (f" of {able}" if agreed < able else "")
-
-
-# -- the page ---------------------------------------------------------------------------------
-
-
-def agreement_page(
-    weighed: Sequence[Weighed], declared: Sequence[tuple[str, Waiver]], wanted: int, versions: str
-) -> str:
-    """The page of `nnfuzz ops check --page`. declared: (operator, waiver) for all of them."""
-    weighed = sorted(weighed, key=lambda pair: pair[1].operator.lower())
-    arbitrations = {arbitration.operator: arbitration for _, arbitration in weighed}
-    names = implementations(weighed)
-    rows = [
-        {
-            "report": report,
-            "arbitration": one,
-            "agreements": one.agreed(EVALUATOR),
-            "answers": [_answers(one, name) for name in names],
-            "helpless": _brief(one.unable.get(EVALUATOR, "")),
-            "unable": one.answers.get(EVALUATOR, Counter())[UNABLE],
-        }
-        for report, one in weighed
-    ]
-    page = environment(own=True).get_template("agreement.md.jinja")
-    return page.render(
-        versions=versions,
-        wanted=wanted,
-        found=rows,
-        names=names,
-        problems=sum(len(report.problems) for report, _ in weighed),
-        waivers=[
-            _waiver(name, waiver, arbitrations.get(name))
-            for name, waiver in sorted(declared, key=lambda pair: pair[0].lower())
-        ],
-        differing=[
-            f"{name}: {_brief(text)}"
-            for one in arbitrations.values()
-            for name, text in dict(one.unexplained).items()
-            if name not in STRICT
-        ],
-    )
-
-
-def entry(name: str, waiver: Waiver) -> list[str]:
-    """The lines of the page that name a waiver and the clause of the standard that decides."""
-    known = f" Known as {waiver.known}." if waiver.known else ""
-    first = f"**{name}**: {waiver.implementation} {waiver.claim}."
-    stop = "" if waiver.clause.endswith('."') else "."
-    return [first, f"Decided by {waiver.clause}{stop}{known}"]
-
-
-def _waiver(name: str, waiver: Waiver, arbitration: Arbitration | None) -> dict[str, object]:
-    fields: dict[str, Any] = {
-        "entry": "\n".join(entry(name, waiver)),
-        "arbitration": arbitration,
-        "example": (),
-    }
-    if arbitration and (example := arbitration.examples.get(waiver)):
-        counts = {"shown": arbitration.waived[waiver], "settled": arbitration.settled[waiver]}
-        fields |= {"example": _example(example), **counts}
-    return fields
-
-
-def _brief(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]} ..."
 
 
 def _example(example: Example) -> list[str]:

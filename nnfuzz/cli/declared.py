@@ -1,20 +1,17 @@
-"""Options that are declared once: help, panel, `--set` name and a campaign's record follow.
-
-A record of options is a dataclass whose fields are annotated as typer's parameters are. Next to
-`option(...)` an annotation may hold `Recorded(...)`, which says where a campaign keeps the value.
-`EXPERT` hides an option and makes it a setting for `--set NAME=VALUE`; `Setting(...)` is both.
-"""
+"""Options of commands under their headings; those of settings are derived from nnfuzz.records."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from copy import copy
-from dataclasses import MISSING, dataclass, fields
-from typing import Annotated, Any, get_args, get_type_hints
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Annotated, Any, get_type_hints
 
 import typer
-from typer.models import OptionInfo
+
+from nnfuzz.base.setting import GROUPS, NAMES, Setting
+from nnfuzz.cli.errors import UsageError
+from nnfuzz.records.settings import SETTINGS
 
 
 @dataclass(frozen=True)
@@ -29,164 +26,115 @@ class Panel:
         declared: Any = typer.Option
         return declared(*names, **more)
 
-    def share(self, help: str) -> object:
-        """An option for a number from 0 to 1."""
-        return self.option(help, "SHARE", min=0, max=1)
-
     def flag(self, help: str, *names: str) -> object:
         """An option without a value. names: "--name", or "--name/--no-name" for both answers."""
         return self.option(help, "", *names, show_default=False)
 
 
-PANELS = (
-    TESTED := Panel("What is tested"),
-    AMOUNT := Panel("How much, and where to"),
-    CRITERION := Panel("What it is run on, and what is right"),
-    MODELS := Panel("What models are made of"),
-    WRITTEN := Panel("How models are written"),
-    REPORTED := Panel("What is reported"),
-    SUPPORT := Panel("What compilers do not support"),
-    PROCESSES := Panel("Processes"),
-    OTHERS := Panel("Options"),
-)
+PANELS = tuple(map(Panel, GROUPS))
 """All headings in the order of --help."""
-
-EXPERT = "expert"
-"""Marks an option that is hidden: `--set` sets it, and `nnfuzz settings` lists it."""
+TESTED, AMOUNT, CRITERION, MODELS, WRITTEN, REPORTED, SUPPORT, PROCESSES, OTHERS = PANELS
 
 
-def same(value: Any) -> Any:
-    return value
+def option_of(name: str, *spellings: str, **more: object) -> Any:
+    """The option for a setting, for an annotation; it gives what is typed."""
+    declared = SETTINGS[name]
+    panel = Panel(declared.group)
+    return panel.option(declared.described, declared.kind.unit, *spellings, **more)
 
 
-@dataclass(frozen=True)
-class Recorded:
-    """Where a campaign keeps the value of an option.
-
-    name: of the setting; "" for the name of the option. read: makes the setting from the text that
-    was typed; it raises UsageError.
+def taking(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Adds the options of settings to a command, which gets the values of those that were given as
+    `given`, by the names of their fields.
     """
-
-    name: str = ""
-    read: Callable[[Any], Any] = same
-
-
-class Setting(Recorded):
-    """Marks an option that a campaign keeps and that is hidden as `EXPERT` says."""
-
-
-RECORDED, SETTING = Recorded(), Setting()
-"""Marks of options that a campaign keeps as they were typed, under their own names."""
-
-
-def recorded(options: Any) -> dict[str, object]:
-    """The settings that a record of options asks for; those that were not given are left out."""
-    values = (
-        (name, where, getattr(options, name)) for name, where in recorded_places(type(options))
-    )
-    given = ((name, where, value) for name, where, value in values if value not in (None, []))
-    return {where.name or name: where.read(value) for name, where, value in given}
-
-
-def recorded_places(record: type) -> Iterator[tuple[str, Recorded]]:
-    """The options that a campaign keeps, and where."""
-    for name, annotation in get_type_hints(record, include_extras=True).items():
-        for mark in get_args(annotation)[1:]:
-            if isinstance(mark, Recorded):
-                yield name, mark
-
-
-def taking(record: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Makes a command of a function of (context, options): its parameters are the record's fields.
-
-    Fields that are marked as `EXPERT` or `Setting` become hidden options.
-    """
-    hints = get_type_hints(record, include_extras=True)
-    parameters = [
-        inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if field.default is MISSING else field.default,
-            annotation=_hidden_if_expert(hints[field.name]),
-        )
-        for field in fields(record)
-    ]
-    context = inspect.Parameter(
-        "context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context
-    )
 
     def decorated(function: Callable[..., None]) -> Callable[..., None]:
-        def command(context: typer.Context, **values: object) -> None:
-            function(context, record(**values))
+        hints = get_type_hints(function, include_extras=True)
+        own = [
+            parameter.replace(annotation=hints[parameter.name])
+            for parameter in inspect.signature(function).parameters.values()
+            if parameter.name != "given"
+        ]
+
+        def command(**values: Any) -> None:
+            asked = {name: values.pop(_parameter(name)) for name in names}
+            given = {SETTINGS[n].field: value for n, value in asked.items() if value is not None}
+            function(given=given, **values)
 
         command.__name__, command.__doc__ = function.__name__, function.__doc__
         command.__module__ = function.__module__
-        command.__signature__ = inspect.Signature([context, *parameters])  # type: ignore[attr-defined]
+        parameters = [*own, *map(_option, names)]
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         return command
 
     return decorated
 
 
-def _hidden_if_expert(annotation: object) -> object:
-    kind, *marks = get_args(annotation)
-    option_info = next(mark for mark in marks if isinstance(mark, OptionInfo))
-    if any(mark == EXPERT or isinstance(mark, Setting) for mark in marks):
-        option_info = copy(option_info)
-        option_info.hidden = True
-    return Annotated[kind, option_info]
+def _parameter(name: str) -> str:
+    return name.replace("-", "_")
 
 
-def expert_settings(command: Any) -> dict[str, Any]:
-    """The hidden options of a click command, by their names for `--set`."""
-    options = (p for p in command.params if p.param_type_name == "option" and p.hidden)
-    return {param.opts[0].removeprefix("--"): param for param in options}
+def _option(name: str) -> inspect.Parameter:
+    """The parameter of a setting, with its value; an option with names may be repeated."""
+    several = SETTINGS[name].kind is NAMES
+    more = {"parser": _parser(SETTINGS[name])}
+    if several:
+        more["callback"] = _joined
+    return inspect.Parameter(
+        _parameter(name),
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[list[str] | None if several else str | None, option_of(name, **more)],
+    )
 
 
-def with_settings(command: object, context: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """The parsed options, with the values of `--set NAME=VALUE` under the names of their options.
+def _joined(values: list[tuple[str, ...]] | None) -> tuple[str, ...] | None:
+    return tuple(name for names in values for name in names) if values else None
 
-    Notes on stderr that the old spelling of a setting, as an option, will go.
-    Raises: typer.BadParameter.
+
+def _parser(declared: Setting) -> Callable[[Any], Any]:
+    def parse(text: Any) -> Any:
+        """Raises: typer.BadParameter."""
+        try:
+            return declared.kind.read(str(text))
+        except ValueError as error:
+            raise typer.BadParameter(f"{error}.") from error
+
+    return parse
+
+
+def values_of(command: Any, texts: Iterable[str]) -> dict[str, Any]:
+    """The values of NAME=VALUE by the names of fields. Raises: UsageError that names the fix.
+
+    command: the click command, whose own options are no settings for --set.
     """
-    known = expert_settings(command)
-    for name, param in known.items():
-        if param.name in given and not context.resilient_parsing:
-            value = given[param.name]
-            value = ",".join(value) if param.multiple else value
-            value = ("yes" if value else "no") if isinstance(value, bool) else value
-            typer.echo(
-                f"note: --{name} is a setting now, --set {name}={value}; the option goes with the "
-                "next release",
-                err=True,
-            )
-    for text in given.get("set", ()):
+    values = {}
+    for text in texts:
         name, equals, value = text.partition("=")
-        param = _setting(command, known, name, bool(equals))
-        given[param.name] = _value(param, name, value, context)
-    return given
+        declared = named(command, name)
+        if not equals:
+            raise UsageError(f"--set {name} needs a value: --set {name}={declared.kind.unit}")
+        try:
+            values[declared.field] = declared.kind.read(value)
+        except ValueError as error:
+            raise UsageError(f"--set {name}: {error}") from error
+    return values
 
 
-def _setting(command: Any, known: Mapping[str, Any], name: str, complete: bool) -> Any:
-    """Raises: typer.BadParameter, which names the fix, if it is no NAME=VALUE with a known name."""
+def named(command: Any, name: str) -> Setting:
+    """The setting for --set of a name. Raises: UsageError, which names the fix."""
     from nnfuzz.backend.contract import suggest
 
-    if any(f"--{name}" in param.opts for param in command.params) and name not in known:
-        raise typer.BadParameter(f"{name} is an option: --{name}", param_hint="--set")
+    if any(f"--{name}" in param.opts for param in command.params):
+        raise UsageError(f"--set: {name} is an option: --{name}")
+    known = settable(command)
     if name not in known:
-        message = (
-            f"there is no setting {name!r}; {suggest(name, known)} (nnfuzz settings lists them)"
-        )
-        raise typer.BadParameter(message, param_hint="--set")
-    if not complete:
-        raise typer.BadParameter(f"{name} needs a value: --set {name}=...", param_hint="--set")
+        hint = f"{suggest(name, known)} (nnfuzz settings lists them)"
+        raise UsageError(f"--set: there is no setting {name!r}; {hint}")
     return known[name]
 
 
-def _value(param: Any, name: str, text: str, context: Any) -> Any:
-    """The text, checked as click checks the option. Raises: typer.BadParameter."""
-    value = [text] if param.multiple else text
-    try:
-        param.process_value(typer.Context(context.command, resilient_parsing=True), value)
-    except typer.BadParameter as error:
-        raise typer.BadParameter(error.message, param_hint=f"--set {name}") from error
-    return value
+def settable(command: Any) -> dict[str, Setting]:
+    """The settings that are no options of a command, by name."""
+    options = {name for param in command.params for name in param.opts}
+    return {name: each for name, each in SETTINGS.items() if f"--{name}" not in options}

@@ -1,6 +1,6 @@
-"""Defaults for options from `nnfuzz.toml` in the working directory; the command line wins.
+"""Defaults for options and settings from `nnfuzz.toml` in the working directory.
 
-A table per command, keys as on the command line without the dashes in front:
+A table per command, keys as on the command line, which wins, without the dashes in front:
 
     [fuzz]
     backend = ["tvm"]
@@ -19,15 +19,15 @@ from typing import Any
 import typer
 
 from nnfuzz.base.untrusted import making_sense, read_text
+from nnfuzz.cli.declared import settable, values_of
 from nnfuzz.cli.errors import UsageError
 
 FILE = "nnfuzz.toml"
-OWN_READER = ("watch",)
-"""Commands that read their tables themselves, which hold more than options."""
 
 
 def read_defaults(group: object, file: Path = Path(FILE)) -> dict[str, object]:
-    """The file as click's default map, checked: command -> parameter -> value.
+    """The file as click's default map, checked: command -> parameter -> value; settings stand
+    under "set", as on the command line.
 
     group: the click command that has the sub-commands. {} if there is no file. Raises: UsageError
     that names the file, the key and the likely option, Unreadable.
@@ -46,11 +46,13 @@ def read_defaults(group: object, file: Path = Path(FILE)) -> dict[str, object]:
 def _commands(command: object, table: Mapping[str, object], path: str) -> dict[str, object]:
     """The options of a command and the tables of its sub-commands. Raises: UsageError."""
     inner = getattr(command, "commands", {})
-    options: dict[str, object] = {}
+    settings = _settings(command)
+    options: dict[str, Any] = {}
     for key, value in table.items():
-        if key in OWN_READER and not path:
-            continue
-        if key not in inner:
+        name = key.replace("_", "-")
+        if name in settings:
+            options.setdefault("set", []).append(_set(command, name, value, path))
+        elif key not in inner:
             options |= _option(command, key, value, path)
         elif isinstance(value, dict):
             options[key] = _commands(inner[key], value, f"{path}.{key}".lstrip("."))
@@ -72,8 +74,7 @@ def _option(command: Any, key: str, value: Any, path: str) -> dict[str, object]:
         if not path and owners:
             table = "fuzz" if "fuzz" in owners else owners[0]
             raise UsageError(f"{key!r} stands in no table: put it under [{table}]")
-        names = [*known, *inner]
-        raise UsageError(f"{place} {key!r}; {suggest(key, names)}")
+        raise UsageError(f"{place} {key!r}; {suggest(key, [*known, *inner, *_settings(command)])}")
     if param.multiple and not isinstance(value, list):
         value = [value]
     try:
@@ -85,6 +86,23 @@ def _option(command: Any, key: str, value: Any, path: str) -> dict[str, object]:
     except typer.BadParameter as error:
         raise UsageError(f"[{path}] {key} = {value!r}: {error.message}") from error
     return {param.name: value}
+
+
+def _set(command: object, name: str, value: Any, path: str) -> str:
+    """NAME=VALUE of one key. Raises: UsageError."""
+    items = value if isinstance(value, list) else [value]
+    words = [str(item).lower() if isinstance(item, bool) else str(item) for item in items]
+    text = f"{name}={','.join(words)}"
+    try:
+        values_of(command, [text])
+    except UsageError as error:
+        raise UsageError(f"[{path}] {name} = {value!r}: {error}") from error
+    return text
+
+
+def _settings(command: object) -> Mapping[str, object]:
+    """The settings that stand in the table of a command with --set."""
+    return settable(command) if "set" in _options(command) else {}
 
 
 def _options(command: Any) -> set[str]:

@@ -122,8 +122,9 @@ def _top(
     """Options in front of every command."""
     table = (context.default_map or {}).get(context.invoked_subcommand or "")
     if table:
-        names = ", ".join(name.replace("_", "-") for name in table)
-        typer.echo(f"defaults from {FILE}: {names}", err=True)
+        settings = [text.partition("=")[0] for text in table.get("set", ())]
+        options = [name.replace("_", "-") for name in table if name != "set"]
+        typer.echo(f"defaults from {FILE}: {', '.join(options + settings)}", err=True)
 
 
 def main() -> None:

@@ -56,13 +56,15 @@ class Lines:
 
 
 class Display:
-    """An observer that redraws a panel at the bottom of the terminal; findings scroll above it."""
+    """An observer that redraws a line at the bottom of the terminal; findings scroll above it."""
 
     def __init__(self, live: Any) -> None:
         self._live = live
 
     def update(self, snapshot: CampaignSnapshot) -> None:
-        self._live.update(panel(snapshot))
+        from rich.text import Text
+
+        self._live.update(Text(line(snapshot)))
 
     def finding(self, row: FindingRow) -> None:
         from rich.text import Text
@@ -160,39 +162,6 @@ def _probed(s: CampaignSnapshot) -> str:
 def counts(s: CampaignSnapshot) -> str:
     """The outcomes that occurred, such as "ok 15 crash 1"."""
     return " ".join(f"{kind} {n}" for kind, n in s.outcomes.items() if n) or "no outcome yet"
-
-
-def panel(s: CampaignSnapshot) -> Any:
-    """A rich panel on where the campaign stands, for a terminal."""
-    from rich.panel import Panel
-    from rich.table import Table
-    from rich.text import Text
-
-    grid = Table.grid(padding=(0, 2))
-    left = f"{spoken(s.left)} left" if s.left is not None else "until Ctrl-C"
-    goal = f" of {s.tests_limit}" if s.tests_limit else ""
-    time_ = f"{spoken(s.seconds)}, {left}"
-    if s.phase == "reducing":
-        time_ = f"{spoken(s.seconds)} of tests are over; {left} to reduce findings"
-    rows = [
-        ("time", time_),
-        ("tests", f"{s.tests}{goal}, {s.rate:.1f}/s, {s.sut_share:.0%} of the time in compilers"),
-        ("outcomes", counts(s)),
-    ]
-    if not s.tests and s.signatures:
-        rows = [rows[0], ("support", _probed(s))]
-    if s.refused or s.faults or s.avoided or s.standstills:
-        notes = f"{s.refused} signatures refused, {s.avoided} patterns avoided"
-        notes += f", {s.faults} faults of nnfuzz"
-        notes += f", {counted(s.standstills, 'standstill')}" if s.standstills else ""
-        rows.append(("notes", notes))
-    for name, text in rows:
-        grid.add_row(Text(name, style="dim"), Text(text))
-    if s.suspects:
-        grid.add_row(Text("hangs", style="dim"), Text(_hangs(s).removeprefix(", ")))
-    findings = f"{s.findings} unique, {', '.join(_about(s))}"
-    grid.add_row(Text("findings", style="dim"), Text(findings, "bold red" if s.findings else ""))
-    return Panel(grid, title=f"nnfuzz: {s.phase}", title_align="left", expand=False)
 
 
 # -- steps of unknown number ----------------------------------------------------------------------

@@ -11,7 +11,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from nnfuzz.base.text import uncommanding, visible
-from nnfuzz.cli.declared import OTHERS, PANELS, with_settings
+from nnfuzz.cli.declared import OTHERS, PANELS
+from nnfuzz.records.settings import SETTINGS
 
 _USAGE_ERROR: Any = typer.BadParameter.__base__
 """The UsageError of typer's click, which may be a copy of its own."""
@@ -21,7 +22,6 @@ ARGUMENTS = "Arguments"
 class Grouped(TyperCommand):
     """A command whose --help lists options by their panels, in plain text.
 
-    Hidden options are settings for --set, see `nnfuzz.cli.declared`.
     The value of an option with a metavar in brackets may be left out: then it is "".
     """
 
@@ -30,20 +30,21 @@ class Grouped(TyperCommand):
         names = {n for p in self.params if str(p.metavar).startswith("[") for n in p.opts}
         parse = parser.parse_args
 
-        def parse_args(args: list[str]) -> tuple[dict[str, object], list[str], list[object]]:
-            given, rest, order = parse(_completed(args, names))
-            return with_settings(self, ctx, given), rest, order
-
-        parser.parse_args = parse_args
+        parser.parse_args = lambda args: parse(_completed(args, names))
         return parser
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Raises: click's UsageError, with the command that an argument too many probably meant."""
+        """Raises: click's UsageError, with what an argument too many, or an unknown option that is
+        a setting, probably meant.
+        """
         try:
             return super().parse_args(ctx, args)
         except _USAGE_ERROR as error:
+            name = getattr(error, "option_name", "").removeprefix("--")
             if error.message.startswith("Got unexpected extra argument"):
                 error.message += _meant(error.message)
+            elif name in SETTINGS and any("--set" in param.opts for param in self.params):
+                error.message = f"{name} is a setting: --set {name}={SETTINGS[name].kind.unit}"
             raise
 
     def format_options(self, ctx: object, formatter: object) -> None:
@@ -52,7 +53,7 @@ class Grouped(TyperCommand):
 
 def _meant(message: str) -> str:
     if ".onnx" in message:
-        return ". A model is checked by nnfuzz check; --seed-models takes a folder of models"
+        return ". A model is checked by nnfuzz check; --set seed-models=DIR starts from models"
     return ". Several names of one option are joined by commas, as in --operators Add,Mul"
 
 

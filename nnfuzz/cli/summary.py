@@ -88,7 +88,7 @@ def _compared(summary: Summary) -> Iterator[str]:
         if refused > MOST_REFUSED * runs:
             yield (
                 f"{backend} refused {refused / runs:.0%} of its runs, so little of it was tested: "
-                "choose other --dtypes, another --exporter or another --set opset=N; "
+                "choose other dtypes, another --exporter or another --set opset=N; "
                 f"nnfuzz ops --backend {backend.partition(',')[0]} lists what it lacks"
             )
 

@@ -7,27 +7,19 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from nnfuzz.base.setting import DURATION, names
 from nnfuzz.cli.errors import UsageError
 
-_UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "": 1.0}
 _BYTES = {"": 1, "k": 1000, "m": 10**6, "g": 10**9}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?)b?", re.IGNORECASE)
-_PART = re.compile(r"(\d+(?:\.\d+)?)\s*([dhms]?)", re.IGNORECASE)
 
 
 def duration(text: str, option: str = "--time") -> float:
     """ "4h", "90s", "1h30m" -> seconds, more than 0. Raises: UsageError."""
-    seconds, position = 0.0, 0
-    for match in _PART.finditer(text):
-        if match.start() != position:
-            break
-        seconds += float(match.group(1)) * _UNITS[match.group(2).lower()]
-        position = match.end()
-    if position == len(text) and text[-1:].isdigit() and seconds:
-        raise UsageError(f"{option} {text!r} lacks a unit: write {text}s, {text}m or {text}h")
-    if position != len(text) or not seconds:
-        raise UsageError(f"{option} {text!r} is no duration: write 90s, 10m, 4h or 1h30m")
-    return seconds
+    try:
+        return DURATION.read(text)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from error
 
 
 def size(text: str, option: str = "--max-bytes") -> int:
@@ -49,8 +41,7 @@ def spoken(seconds: float) -> str:
 
 def listed(values: Iterable[str] | None) -> tuple[str, ...]:
     """All names of an option that may be repeated and may hold several with commas between."""
-    parts = (part.strip() for value in values or () for part in value.split(","))
-    return tuple(part for part in parts if part)
+    return tuple(name for value in values or () for name in names(value))
 
 
 def require_folder(option: str, path: Path) -> None:

@@ -81,31 +81,3 @@ def rich_table(
     for row in rows:
         table.add_row(*(row.cells[place] for place in columns))
     return table
-
-
-def operators_page(rows: Sequence[OperatorRow], versions: Mapping[str, str]) -> str:
-    """The page of all operators. versions: of each backend, for the headings."""
-    backends = [f"{name} {version}".strip() for name, version in versions.items()]
-    headings = (*HEADINGS, *backends, "")
-    lines = [
-        "# Operators",
-        "",
-        f"{len(rows)} operators. Made by `nnfuzz ops --page FILE.md`.",
-        "",
-        "opset: the first one that the operator can be emitted for. dtypes: of each type variable "
-        "of the inputs; an arrow precedes those of an output of its own. "
-        f"{', '.join(EXPORTERS)}: how many of the operator's signatures the exporter writes at its "
-        "newest opset; direct emission writes all. Backends: how many of "
-        f"the operator's signatures ran, as far as probes and campaigns tell (`{UNKNOWN}`: never "
-        "tried there, or not legal at the opsets tried).",
-        "",
-        markdown_row(headings),
-        markdown_row(["---"] * len(headings)),
-        *(markdown_row((f"`{row.cells[0]}`", *row.cells[1:], row.summary)) for row in rows),
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def markdown_row(cells: Iterable[str]) -> str:
-    """A row of a Markdown table."""
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

@@ -38,8 +38,9 @@ from nnfuzz.library.settings import (
     onnx_release,
 )
 from nnfuzz.materialize.opsets import opsets_up_to
-from nnfuzz.records.config import FIRST_SECONDS, CampaignConfig
+from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.observer import Note, Observer, Steps, ignore
+from nnfuzz.records.settings import FIRST_SECONDS
 from nnfuzz.records.versions import library_versions
 from nnfuzz.store.store import Store
 from nnfuzz.testcase.case import CaseConfig, ModelError, NotProduced, TestCase

@@ -25,7 +25,7 @@ def chosen_domains(
         for lacking in sorted(asked.difference(own)):
             raise ConfigError(
                 f"{label} takes no operators of the domain {lacking}, but of "
-                f"{', '.join(['ai.onnx', *own])}: ask for those (--domains, --operators), or leave "
+                f"{', '.join(['ai.onnx', *own])}: ask for those (domains, --operators), or leave "
                 "this backend out"
             )
     decided = "domains" in case or case.get("operators") or case.get("invalid")

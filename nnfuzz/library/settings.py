@@ -17,20 +17,11 @@ from nnfuzz.backend.opsets import first_taken
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec, plugin_name
 from nnfuzz.backend.runner import BackendRunner, CompilerServers, RunnerError, usable
 from nnfuzz.backend.target import DIRECT, ONNX
+from nnfuzz.base.setting import settings_of
 from nnfuzz.generate.config import ENGINES, dtype_weights
-from nnfuzz.generate.large import SHARES, large_share
+from nnfuzz.generate.large import large_share
 from nnfuzz.invalid.fault import NODES, SIZES
 from nnfuzz.library.domains import chosen_domains
-from nnfuzz.library.shares import (
-    AIMED_FORMS,
-    DEFAULT_DYNAMIC,
-    DEFAULT_EDGES,
-    DEFAULT_FORMS,
-    DEFAULT_PIPELINES,
-    DEFAULT_QUANTIZE,
-    DEFAULT_SKELETONS,
-    DEFAULT_SPELLED,
-)
 from nnfuzz.materialize.opsets import (
     MIXED,
     OPSETS,
@@ -41,12 +32,13 @@ from nnfuzz.materialize.opsets import (
 )
 from nnfuzz.records.config import CampaignConfig, ConfigError
 from nnfuzz.records.observer import Note, ignore
+from nnfuzz.records.settings import SETTINGS
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.seeds import digest, seed_files
+from nnfuzz.testcase.settings import AIMED_FORMS, CaseSettings
 
 Specs = Sequence[BackendSpec]
 
-DEFAULT_SECONDS = 60.0
 OLDEST_ONNX = "0"
 """The release of onnx of a compiler that names none: older than whatever came late to an opset."""
 QUANTISERS = frozenset({"QuantizeLinear", "DynamicQuantizeLinear"})
@@ -73,12 +65,12 @@ def chosen_backends(
 
 
 def case_settings(asked: Mapping[str, Any], opset: int | None = None) -> dict[str, Any]:
-    """Fields of CaseConfig and CampaignConfig for options, by their names.
+    """Fields of CaseConfig and CampaignConfig for the settings that people choose.
 
-    exporter: a name, several with commas between, or "mixed"; becomes `exporters`, a tuple of
-    names. dtypes, exclude_dtypes: names; become weights. seed_models: a folder; becomes files and
-    their digest, and makes "direct" the usual exporter. sizes: a word; becomes the share `large`.
-    All else is kept.
+    asked: by the names of their fields. exporter: a name, several with commas between, or "mixed";
+    becomes `exporters`, a tuple of names. dtypes, exclude_dtypes: names; become weights.
+    seed_models: a folder; becomes files and their digest, and makes "direct" the usual exporter.
+    large: a word or a share. All else is kept.
     Raises: ConfigError for an unknown name.
     """
     settings = dict(asked)
@@ -92,8 +84,7 @@ def case_settings(asked: Mapping[str, Any], opset: int | None = None) -> dict[st
         only, without = settings.pop("dtypes", ()), settings.pop("exclude_dtypes", ())
         if weights := dtype_weights(only, without):
             settings["dtypes"] = weights
-        if isinstance(word := settings.get("sizes"), str):
-            del settings["sizes"]
+        if isinstance(word := settings.get("large"), str):
             settings["large"] = large_share(word)
         if folder := settings.get("seed_models"):
             files = seed_files(folder)
@@ -160,8 +151,8 @@ def make_config(
         for level in rest.get("levels", ()):
             registry.get(spec.name).check_level(level)
     if "time_limit" not in rest and "tests_limit" not in rest:
-        rest["time_limit"] = DEFAULT_SECONDS
-    rest.setdefault("pipelines", 0.0 if rest.get("levels") else DEFAULT_PIPELINES)
+        rest["time_limit"] = SETTINGS["time"].usual
+    rest.setdefault("pipelines", 0.0 if rest.get("levels") else SETTINGS["pipelines"].usual)
     return CampaignConfig(
         backends=tuple(specs),
         case=CaseConfig(**case).written_by(opsets),
@@ -171,24 +162,18 @@ def make_config(
 
 
 def _usual_shares(case: Mapping[str, Any]) -> dict[str, float]:
-    """The shares of models with a symbolic dimension, a skeleton, a large tensor, quantised, at
-    edges, spelled otherwise, and in another form.
+    """The shares of campaigns. case: fields of CaseConfig as given."""
+    usual = {each.field: each.usual for each in settings_of(CaseSettings) if each.usual is not None}
+    plain = not (case.get("edges") or case.get("invalid"))
+    if case.get("focus"):
+        usual["forms"] = AIMED_FORMS
+    if case.get("invalid"):
+        del usual["spelled"]
+    return {name: share for name, share in usual.items() if plain or name not in _OF_PLAIN}
 
-    case: fields of CaseConfig as given.
-    """
-    plain = case.get("edges") or case.get("invalid")
-    usual = {
-        "dynamic": DEFAULT_DYNAMIC,
-        "skeletons": DEFAULT_SKELETONS,
-        "large": SHARES["mixed"],
-    }
-    of_plain = {
-        "quantize": DEFAULT_QUANTIZE,
-        "edge_share": DEFAULT_EDGES,
-        "forms": AIMED_FORMS if case.get("focus") else DEFAULT_FORMS,
-    }
-    spelled = {} if case.get("invalid") else {"spelled": DEFAULT_SPELLED}
-    return {**usual, **spelled, **({} if plain else of_plain)}
+
+_OF_PLAIN = ("quantize", "edge_share", "forms")
+"""Shares that are 0 where all models have values at edges or are invalid."""
 
 
 def check_quantised(case: Mapping[str, Any]) -> None:
@@ -196,11 +181,11 @@ def check_quantised(case: Mapping[str, Any]) -> None:
     if not case.get("quantize"):
         return
     if case.get("edges"):
-        raise ConfigError("models at --edges are not quantised: leave out quantize")
+        raise ConfigError("models at edges are not quantised: leave out quantize")
     named = set(case.get("operators", ()))
     if (named and not named & QUANTISERS) or set(case.get("exclude", ())) >= QUANTISERS:
         raise ConfigError(
-            "no model can be quantised: --operators needs QuantizeLinear with DequantizeLinear, or "
+            "no model can be quantised: operators need QuantizeLinear with DequantizeLinear, or "
             "DynamicQuantizeLinear with MatMulInteger, Cast and Mul; or leave out quantize"
         )
 
@@ -218,10 +203,10 @@ def _for_invalid(
     """The settings of a campaign with models that must be refused. Raises: ConfigError."""
     if other := [name for name in _OF_VALID if given.get(name)]:
         named = {"exporters": "exporter", "large": "sizes"}
-        option = named.get(other[0], other[0]).replace("_", "-")
-        raise ConfigError(f"--invalid makes its models itself: leave out --{option}")
+        name = named.get(other[0], other[0]).replace("_", "-")
+        raise ConfigError(f"the setting invalid makes its models itself: leave out {name}")
     if strange := [spec.label for spec in specs if _form(registry, spec) != ONNX]:
-        raise ConfigError(f"--invalid needs backends that read ONNX, {strange[0]} does not")
+        raise ConfigError(f"invalid models need backends that read ONNX, {strange[0]} does not")
     settled: dict[str, object] = {
         "probe_seconds": 0.0,
         "learn": False,

@@ -84,7 +84,7 @@ def _add(target: Store, part: Store, parts: Sequence[Store]) -> None:
         first = next(p.folder for p in parts if p.tests.count(different.index, different.index + 1))
         raise MergeError(
             f"{first} and {part.folder} have different test cases of index {different.index}: "
-            "parts of one campaign are made with --shard"
+            "parts of one campaign are made with --set shard=K/N"
         ) from None
 
 

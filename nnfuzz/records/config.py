@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, fields, replace
 
 from nnfuzz.backend.registry import BackendSpec, labelled
 from nnfuzz.base.reading import Json, Unreadable, read
+from nnfuzz.base.setting import settings_of
 from nnfuzz.base.shard import Shard
 from nnfuzz.base.writing import UNWRITTEN, as_json
-from nnfuzz.records.schedule import FIRST, LONGEST
+from nnfuzz.records.settings import FIRST_SECONDS, SETTINGS, CampaignSettings
 from nnfuzz.testcase.case import CaseConfig
 
 SCHEMA = 2
@@ -26,13 +27,6 @@ LIMITS = (
 )
 PROBED = 10
 """One of so many tests or seconds may go to probing."""
-FIRST_SECONDS = 10.0
-"""The time for habits before the first test, and for probes beside the first ones, where nothing
-ends a campaign."""
-
-
-MOST_WORKERS = 1024
-"""The most workers of a kind: more than the cores of any machine; a file may ask for anything."""
 
 
 class ConfigError(Unreadable):
@@ -83,45 +77,17 @@ class ReducerSettings:
 
 
 @dataclass(frozen=True)
-class CampaignConfig:
-    """The configuration of a campaign.
+class CampaignConfig(CampaignSettings):
+    """The configuration of a campaign: what people set, and
 
-    levels: for every backend; empty means each backend's default pair. time_limit: seconds of
-    all sessions together. tests_limit: indexes. workers: lanes, each with a process per backend
-    (nnfuzz.campaign.lanes). full_check: share
-    of agreeing tests that is judged by the envelope all the same. known: lines of a file of known
-    failures (nnfuzz.triage.known), which are counted, but are no findings. probe_seconds: time for
-    single-operator probes beside the first tests, where nothing but the clock ends the campaign;
-    0: no signature is probed that no test gives reason to (`probes_before`). learn: whether
-    `unsupported` outcomes lead to probes, and probes to refusals
-    (a new epoch). pipelines: share of the tests that run at a pipeline of their own
-    (Backend.draw_pipeline) in place of the most optimised level, where a backend has such.
-    shard: "2/8" for the second of eight processes (nnfuzz.base.shard), which
-    tests every eighth index and learns from its own tests. epoch: tests in the longest one
-    (nnfuzz.records.schedule). patience: seconds that every run gets before it looks like a hang
-    (nnfuzz.campaign.pace). reduce: whether findings are reduced. throttle: how often a failure
-    must occur before generation keeps away from the operators that it is associated with; 0 for
-    never. regressions: whether only a model that exactly one of two releases gets wrong is a
-    finding.
+    known: lines of a file of known failures (nnfuzz.triage.known), which are counted, but are no
+    findings.
+    patience: seconds that every run gets before it looks like a hang (nnfuzz.campaign.pace).
     """
 
     backends: tuple[BackendSpec, ...]
     case: CaseConfig = field(default_factory=CaseConfig)
-    seed: int = 0
-    levels: tuple[str, ...] = ()
-    time_limit: float | None = None
-    tests_limit: int | None = None
-    workers: int = 1
-    full_check: float = 0.02
     known: tuple[str, ...] = ()
-    probe_seconds: float = FIRST_SECONDS
-    learn: bool = True
-    reduce: bool = True
-    throttle: int = 5
-    regressions: bool = False
-    pipelines: float = 0.0
-    shard: str = ""
-    epoch: int = LONGEST
     patience: float = 5.0
     producer: ProducerSettings = field(default_factory=ProducerSettings)
     reducer: ReducerSettings = field(default_factory=ReducerSettings)
@@ -138,15 +104,11 @@ class CampaignConfig:
             raise ConfigError(f"a backend is chosen twice with the same options: {chosen}")
         if self.regressions and (len(labels), len({spec.name for spec in self.backends})) != (2, 1):
             raise ConfigError(
-                "--regressions compares two releases of one compiler: -b NAME@1.2.3 -b NAME"
+                "regressions compares two releases of one compiler: -b NAME@1.2.3 -b NAME"
             )
-        if not 1 <= self.workers <= MOST_WORKERS:
-            raise ConfigError(f"setting workers: from 1 to {MOST_WORKERS}")
-        if self.epoch < FIRST:
-            raise ConfigError(f"setting epoch: at least {FIRST} tests")
-        for name in ("full_check", "pipelines"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ConfigError(f"setting {name.replace('_', '-')}: a share from 0 to 1")
+        for setting in settings_of(CampaignSettings):
+            if not setting.kind.admits(getattr(self, setting.field)):
+                raise ConfigError(f"setting {setting.name}: {setting.kind.meaning}")
 
     def sampled(self, index: int) -> bool:
         """Whether the index gets the full check even if its results agree at first sight."""
@@ -164,7 +126,7 @@ class CampaignConfig:
         try:
             return Shard.parse(self.shard) if self.shard else Shard()
         except ValueError as error:
-            raise ConfigError(f"--shard {error}") from error
+            raise ConfigError(f"shard {error}") from error
 
     @property
     def timed(self) -> bool:
@@ -213,25 +175,27 @@ class CampaignConfig:
         )
 
     def resumed_with(self, chosen: Mapping[str, Json]) -> CampaignConfig:
-        """This stored configuration with new limits. `chosen` holds the options given anew.
+        """This stored configuration with new limits. `chosen` holds the settings given anew.
 
-        Raises: ConfigError if an option contradicts the stored value, naming both.
+        Raises: ConfigError if a setting contradicts the stored value, naming both.
         """
         for name, value in chosen.items():
             stored = getattr(self, name, None) if name not in _CASE else getattr(self.case, name)
             if name not in LIMITS and _plain(stored) != _plain(value):
-                option = _OPTIONS.get(name, name).replace("_", "-")
                 raise ConfigError(
-                    f"--{option} {_show(value)} contradicts the campaign, which has "
-                    f"{_show(stored)}: leave the option out to resume, "
+                    f"{_NAMES.get(name, name)} {_show(value)} contradicts the campaign, which has "
+                    f"{_show(stored)}: leave it out to resume, "
                     "or start a new campaign in another --out"
                 )
         return replace(self, **{k: v for k, v in chosen.items() if k in LIMITS})
 
 
 _CASE = (*(f.name for f in fields(CaseConfig)), "exporters")
-_OPTIONS = {"exporters": "exporter", "levels": "level", "backends": "backend"}
-"""Settings whose option has another name."""
+_NAMES = {setting.field: setting.name for setting in SETTINGS.values()} | {
+    "exporters": "exporter",
+    "backends": "backend",
+}
+"""The names that people write, by field."""
 
 
 def _plain(value: object) -> object:

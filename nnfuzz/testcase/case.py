@@ -20,6 +20,7 @@ from nnfuzz.materialize.opsets import exporter_of, opset_of, writer
 from nnfuzz.operators.draw import Sizes
 from nnfuzz.sandbox.wire import encode
 from nnfuzz.testcase.identity import TestId
+from nnfuzz.testcase.settings import CaseSettings
 
 
 class ModelError(ValueError):
@@ -35,79 +36,42 @@ ROOMY = 6
 
 
 @dataclass(frozen=True)
-class CaseConfig:
+class CaseConfig(CaseSettings):
     """Everything besides (seed, index) that decides a test case; JSON-able.
 
-    engine: the generator of graphs (nnfuzz.generate.engines). exporter, opset: how models are
-    written. onnx_release: of onnx, whose schemas count (nnfuzz.check.late_schemas); None: the
-    installed one. others: further exporters, each with its opset; they take turns
-    (nnfuzz.testcase.producer). opsets: by exporter, the opsets of which one is drawn for each
-    model; an exporter that is not named here writes every model at its opset. newest: the newest of
-    all opsets that are drawn, in the configuration of one test case, which reduction tries last; 0
-    where the opset is given. drawn: in such a configuration all opsets that are drawn for its
-    exporter. among: where only one of them is looked at, how many they are. domains: beside ONNX's
-    own, whose operators are used. operators: names to generate from; empty means all of these
-    domains. exclude: names left out. focus: names of operators one of which every graph shall have
-    (nnfuzz.generate.focus); empty: any. refused: written signatures (nnfuzz.ir.support_key) that
-    one of the chosen backends does not support. avoid: signatures and edges that are left out since
-    their failures are known, except in a share of the tests, `unrestrained`. plugins: paths of
-    files with further operator specs. dtypes: relative frequencies by dtype name, in place of the
-    default ones; 0: only where an operator admits nothing else; None: never. motifs: motifs per
-    graph, on average (nnfuzz.generate.config); none where it is 0. skeletons: share of the graphs
-    that get one; no graph does that shall have fewer than ROOMY nodes. large: share of the graphs
-    that get a tensor of more than 65,536 elements (nnfuzz.generate.large). seed_models: ONNX files,
-    one of which each graph starts from; seed_digest: of their contents (nnfuzz.testcase.seeds).
-    dynamic: share of test cases whose model gets a symbolic dimension, where it
-    can. quantize: share of the others whose graph becomes its quantised twin (nnfuzz.quantize),
-    where operators for that are among those to generate from; none with `edges`. rewrites: share of
-    those in the direct form whose model is rewritten (nnfuzz.rewrite); None: none, or with `edges`
-    a usual share, by the rules of empty tensors alone; unrewritten: what no rewrite may bring in,
-    of nnfuzz.rewrite.catalogue.FEATURES. spelled: share of those in the direct form that are
-    rewritten by rules of the kind SPELLING. forms: share of those in the direct form whose file is
-    written in another way, by a rule of the kinds FORM and ENDS. descend: whether inputs are
-    searched for by gradient descent, as NNSmith does, before a graph is given up. invalid:
-    whether every model gets a fault and must be refused (nnfuzz.testcase.invalid). edges: whether
-    inputs hold NaN, infinities and the like (nnfuzz.inputs.edges); then only operators that decide
-    on these are used unless some are named. edge_share: of the test cases that are made as with
-    `edges` where that is not set, but for its rewrites. tolerance: a criterion of the user's own
-    (nnfuzz.compare.criterion) that results have to meet beside the envelope; "" for none.
+    Beside what people set:
+    unrewritten: what no rewrite may bring in, of nnfuzz.rewrite.catalogue.FEATURES.
+    descend: whether inputs are searched for by gradient descent before a graph is given up.
+    tolerance: a criterion (nnfuzz.compare.criterion) beside the envelope; "" for none.
+    onnx_release: of onnx, whose schemas count; None: the installed one.
+    others: further exporters, each with its opset, which take turns with `exporter`.
+    opsets: by exporter, those of which one is drawn for each model; others keep to their opset.
+    newest: the newest of all opsets that are drawn, in the configuration of one test case, which
+    reduction tries last; 0 where the opset is given.
+    drawn: in such a configuration, all opsets that are drawn for its exporter.
+    among: how many exporters there are, where only one of them is looked at.
+    refused: written signatures (nnfuzz.ir.support_key) that a chosen backend does not support.
+    avoid: signatures and edges that are left out since their failures are known.
+    unrestrained: the share of the tests that do not keep to `avoid`.
+    plugins: paths of files with further operator specs.
+    seed_digest: of the contents of the seed models (nnfuzz.testcase.seeds).
+    sizes: the limits of tensors.
     """
 
-    nodes: int = 10
-    engine: str = "direct"
-    motifs: float = 1.5
-    skeletons: float = 0.0
-    large: float = 0.0
-    dynamic: float = 0.0
-    quantize: float = 0.0
-    rewrites: float | None = None
     unrewritten: tuple[str, ...] = ()
-    spelled: float = 0.0
-    forms: float = 0.0
     descend: bool = False
-    invalid: bool = False
-    edges: bool = False
-    edge_share: float = 0.0
     tolerance: str = ""
-    exporter: str = "torchscript"
-    opset: int = 20
     onnx_release: str | None = None
     others: tuple[tuple[str, int], ...] = ()
     opsets: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     newest: int = 0
     drawn: tuple[int, ...] = ()
     among: int = 1
-    domains: tuple[str, ...] = ()
-    operators: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    focus: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
     avoid: tuple[str, ...] = ()
     unrestrained: float = 0.02
     plugins: tuple[str, ...] = ()
-    seed_models: tuple[str, ...] = ()
     seed_digest: str = ""
-    dtypes: Mapping[str, float | None] = field(default_factory=dict)
     sizes: Sizes = field(default_factory=Sizes)
 
     @property

@@ -52,6 +52,7 @@ from nnfuzz.rewrite.rule import Kind
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.identity import Numbered, Probe, TestId
 from nnfuzz.testcase.seeds import SeedLibrary
+from nnfuzz.testcase.settings import EMPTY
 
 Report = Callable[[str], None]
 PROBE_NODES = 1
@@ -65,11 +66,8 @@ FAMILY = 8
 KEPT = 4
 """Graphs that a generator remembers the values of: the producers of a campaign work in order."""
 QUICK = SearchConfig(restarts=2, steps=12)
-EMPTY = 0.3
-"""Share of the models with edge values that are rewritten to have empty tensors as well, unless one
-is given; and of those whose own tensors may be empty."""
 NOTHING = 0.1
-"""Probability that a fresh dimension of such a tensor is 0."""
+"""Probability that a fresh dimension of a tensor that may be empty is 0."""
 SPELLED_STEPS = 3
 SCARCE = 4.0
 DIMENSIONS = 4

@@ -35,7 +35,7 @@ def seed_files(folder: Path) -> list[Path]:
     files = [folder] if folder.is_file() else sorted(folder.rglob("*.onnx"))
     if not files:
         what = "holds no .onnx file" if folder.is_dir() else "does not exist"
-        raise SeedError(f"--seed-models: {folder} {what}")
+        raise SeedError(f"seed-models: {folder} {what}")
     return [path.absolute() for path in files]
 
 

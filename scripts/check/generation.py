@@ -14,6 +14,7 @@ import itertools
 import statistics
 from collections import Counter
 from collections.abc import Iterator
+from typing import Annotated
 
 import onnx
 import torch
@@ -23,7 +24,8 @@ from rich.progress import track
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
-from nnfuzz.cli.options import Exporter, Nodes, Opset, Seed
+from nnfuzz.cli.declared import option_of
+from nnfuzz.cli.options import Exporter, Opset
 from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.ir.support_key import operators_in
 from nnfuzz.library.settings import exporter_names
@@ -83,8 +85,8 @@ def culprit(producer: Producer, case: TestCase, outcome: Outcome, runner: Backen
 
 def main(
     count: int = typer.Option(2000, help="Test cases."),
-    nodes: Nodes = 10,
-    seed: Seed = 0,
+    nodes: Annotated[int, option_of("nodes")] = 10,
+    seed: Annotated[int, option_of("seed")] = 0,
     exporter: Exporter = None,
     opset: Opset = None,
 ) -> None:

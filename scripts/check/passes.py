@@ -45,9 +45,9 @@ from nnfuzz.cli.progress import Silent
 from nnfuzz.library.corpus import unsupported
 from nnfuzz.library.diversity import PLAIN_OPSET
 from nnfuzz.library.settings import make_config
-from nnfuzz.library.shares import DEFAULT_PIPELINES, DEFAULT_QUANTIZE, DEFAULT_SKELETONS
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.observer import Observer
+from nnfuzz.records.settings import SETTINGS
 from nnfuzz.testcase.case import NotProduced
 from nnfuzz.testcase.producer import Producer
 
@@ -138,8 +138,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--start", type=int, default=0, help="the first index")
     parser.add_argument("--seed", type=int, default=0)
     share = {"type": float, "help": "share of the models"}
-    parser.add_argument("--skeletons", default=DEFAULT_SKELETONS, **share)
-    parser.add_argument("--quantize", default=DEFAULT_QUANTIZE, **share)
+    parser.add_argument("--skeletons", default=SETTINGS["skeletons"].usual, **share)
+    parser.add_argument("--quantize", default=SETTINGS["quantize"].usual, **share)
     parser.add_argument("--enough", type=int, default=5, help="models of a rule that are counted")
     parser.add_argument("--json", type=Path, help="file that collects the counts of several runs")
     return parser.parse_args()
@@ -207,7 +207,7 @@ def _of(runner: BackendRunner) -> Changed:
 
     def fired(model: bytes, index: int) -> Collection[str]:
         targets, rng = list(backend.default_levels()[1:]), random.Random(index)
-        if rng.random() < DEFAULT_PIPELINES and (drawn := backend.draw_pipeline(rng)):
+        if rng.random() < SETTINGS["pipelines"].usual and (drawn := backend.draw_pipeline(rng)):
             targets.append(str(drawn))
         reported = [name for t in targets for name in runner.reported_passes(model, t) or ()]
         return list(dict.fromkeys(name.partition("(")[0] for name in reported))
@@ -241,7 +241,7 @@ def changed(model: bytes, index: int, settled: Collection[str]) -> list[str]:
     """The passes that change a model, but for settled rules."""
     runtime, rng = OnnxRuntime(), random.Random(index)
     targets = [runtime.levels[-1]]
-    if rng.random() < DEFAULT_PIPELINES:
+    if rng.random() < SETTINGS["pipelines"].usual:
         targets.append(str(runtime.draw_pipeline(rng)))
     found: dict[str, None] = {}
     for target in targets:

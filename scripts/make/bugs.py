@@ -65,9 +65,9 @@ SECTIONS = (
         ("onnxruntime",),
         {
             "nnfuzz fuzz -b onnxruntime": "CPU, by `nnfuzz fuzz -b onnxruntime`.",
-            "nnfuzz fuzz -b onnxruntime --domains com.microsoft,ai.onnx.ml": (
+            "nnfuzz fuzz -b onnxruntime --set domains=com.microsoft,ai.onnx.ml": (
                 "Operators of com.microsoft and ai.onnx.ml, as their documentation has them, by "
-                "`nnfuzz fuzz -b onnxruntime --domains com.microsoft,ai.onnx.ml`:"
+                "`nnfuzz fuzz -b onnxruntime --set domains=com.microsoft,ai.onnx.ml`:"
             ),
             "nnfuzz fuzz -b onnxruntime --set quantize=1": (
                 "[Quantised twins](HOW_IT_WORKS.md#3-inputs), by "
@@ -75,7 +75,7 @@ SECTIONS = (
             ),
             "nnfuzz fuzz -b onnxruntime --set rewrites=0.5": (
                 "By `nnfuzz fuzz -b onnxruntime --set rewrites=0.5` ([Rewrites](REWRITES.md)), "
-                "some of them with `--edges`:"
+                "some of them with `edges`:"
             ),
         },
     ),
@@ -99,9 +99,9 @@ SECTIONS = (
             "nnfuzz fuzz -b openvino --set quantize=1": (
                 "Quantised twins, by `nnfuzz fuzz -b openvino --set quantize=1`:"
             ),
-            "nnfuzz fuzz -b openvino --domains com.microsoft": (
+            "nnfuzz fuzz -b openvino --set domains=com.microsoft": (
                 "Operators of com.microsoft, which ONNX Runtime gets right, by "
-                "`nnfuzz fuzz -b openvino --domains com.microsoft`:"
+                "`nnfuzz fuzz -b openvino --set domains=com.microsoft`:"
             ),
         },
         "OpenVINO computes float64 in float32 and int64 in int32 by design; this is not counted.",

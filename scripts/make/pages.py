@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from nnfuzz.cli.commands.rewrite import rules_text
-from nnfuzz.cli.vocabulary import operators_page, rows
+from nnfuzz.cli.vocabulary import HEADINGS, rows
 from nnfuzz.invalid.catalogue import KINDS
 from nnfuzz.operators.motif import Motif, load_motifs
 from nnfuzz.operators.registry import OpRegistry
@@ -79,8 +79,17 @@ reduction know nothing of it. [Contributing](../CONTRIBUTING.md#add-a-skeleton) 
 
 def operators() -> str:
     """Every operator with its types and what exporters write of it."""
-    specs = OpRegistry.load().specs()
-    return operators_page(rows(specs, {}), {})
+    found = rows(OpRegistry.load().specs(), {})
+    cells = ((f"`{row.cells[0]}`", *row.cells[1:], row.summary) for row in found)
+    lines = [(*HEADINGS, ""), ["---"] * (len(HEADINGS) + 1), *cells]
+    table = (f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in c)} |\n" for c in lines)
+    return (
+        f"# Operators\n\n{len(found)} operators. {NOTE}\n\n"
+        "opset: the first one that the operator can be emitted for. dtypes: of each type variable "
+        "of the inputs;\nan arrow precedes those of an output of its own. Exporters: how many of "
+        "the operator's signatures one\nwrites at its newest opset; direct emission writes all."
+        f"\n\n{''.join(table)}"
+    )
 
 
 PAGES: dict[str, Callable[[], str]] = {

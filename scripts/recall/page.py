@@ -26,7 +26,7 @@ what these commands have recorded there:
     python -m scripts.recall campaigns     # aimed at an entry's operators; --default: at nothing
 
 **Reach** says how much of an entry's model the vocabulary of generation has: *whole*; *edges* if
-only `--edges` draws such inputs; *no spec* if an operator in this use has none; *not read* if the
+only `edges` draws such inputs; *no spec* if an operator in this use has none; *not read* if the
 import does not take the model. **Judged** says whether nnfuzz calls the release wrong when it is
 given the model and the inputs; *refused* is a release that says in its own words that it does not
 implement the model, which is no bug for nnfuzz. A campaign has **met** a bug if it has a finding of

@@ -31,7 +31,7 @@ class Reach(StrEnum):
     """How much of an entry's model generation could make.
 
     UNREAD: the import takes none of it, or not all nodes. OPAQUE: an operator has no spec in this
-    use. EDGES: it takes inputs that only `--edges` draws. WHOLE: all of it.
+    use. EDGES: it takes inputs that only `edges` draws. WHOLE: all of it.
     """
 
     UNREAD = "not read"

@@ -124,7 +124,7 @@ def test_what_is_no_regular_file_is_refused(kind, file, folder, command):
 def test_a_seed_model_that_is_no_regular_file_is_refused(kind, tmp_path, command):
     special(kind, tmp_path / "a.onnx")
     args = ("--backend", "onnxruntime", "--out", tmp_path / "out")
-    assert refused(command("fuzz", "--seed-models", tmp_path, *args))
+    assert refused(command("fuzz", "--set", f"seed-models={tmp_path}", *args))
     assert not (tmp_path / "out").exists()
 
 

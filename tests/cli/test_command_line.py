@@ -52,10 +52,10 @@ def test_what_no_model_can_be_made_of_leaves_no_campaign_behind(tmp_path, argume
         ((), "Add --backend NAME; installed: "),
         (("-b", "tmv"), "did you mean 'tvm'"),
         (("-b", "onnxruntime,provdier=cpu"), "has no option 'provdier'"),
-        (("-b", "onnxruntime", "--level", "O9"), "has no level 'O9'; did you mean 'O3'"),
+        (("-b", "onnxruntime", "--set", "level=O9"), "has no level 'O9'; did you mean 'O3'"),
         (("-b", "onnxruntime", "--time", "soon"), "write 90s, 10m"),
-        (("-b", "onnxruntime", "--time", ""), "--time '' is no duration"),
-        (("-b", "onnxruntime", "--set", "probe=-1"), "--set probe '-1' is no duration"),
+        (("-b", "onnxruntime", "--time", ""), "'' is not a duration"),
+        (("-b", "onnxruntime", "--set", "probe=-1"), "--set probe: '-1' is not 0 or a duration"),
         (
             ("-b", "onnxruntime", "--known", "/no/such/file"),
             "--known /no/such/file cannot be read: No such file or directory: name a finding",
@@ -70,7 +70,7 @@ def test_what_no_model_can_be_made_of_leaves_no_campaign_behind(tmp_path, argume
             "there is no dtype 'f32'; there are",
         ),
         (
-            ("-b", "onnxruntime", "--dtypes", "bool", "--set", "exclude-dtypes=bool"),
+            ("-b", "onnxruntime", "--set", "dtypes=bool", "--set", "exclude-dtypes=bool"),
             "no dtype is left",
         ),
         (("-b", "onnxruntime", "--plugin", "/no/such/file.py"), "no such file"),
@@ -99,7 +99,7 @@ def test_a_campaign_is_neither_overwritten_nor_resumed_differently(tmp_path):
     again = nnfuzz("fuzz", "-b", "onnxruntime", "--out", tmp_path, "--tests", 1)
     assert again.returncode == 2 and "add --resume" in again.stderr
     other = nnfuzz("fuzz", "--out", tmp_path, "--resume", "--seed", 6, "--plugin", HOSTILE)
-    assert other.returncode == 2 and "--seed 6 contradicts" in other.stderr
+    assert other.returncode == 2 and "seed 6 contradicts" in other.stderr
     assert (tmp_path / FILE).read_bytes() == before
 
 

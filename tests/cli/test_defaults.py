@@ -35,6 +35,7 @@ def test_tables_become_parameters_of_commands(tmp_path):
     time = "10m"
     full_check = 1
     learn = false
+    dtypes = ["bool", "int8"]
     plugin = "mine.py"
     [ops]
     page = "ops.md"
@@ -46,8 +47,7 @@ def test_tables_become_parameters_of_commands(tmp_path):
             "backend": ["tvm", "onnxruntime"],
             "operators": ["Add,Mul"],
             "time": "10m",
-            "full_check": 1,
-            "learn": False,
+            "set": ["full-check=1", "learn=false", "dtypes=bool,int8"],
             "plugin": ["mine.py"],
         },
         "ops": {"page": "ops.md", "check": {"seed": 3}},
@@ -115,4 +115,4 @@ def test_a_campaign_that_goes_on_keeps_its_own_settings(tmp_path, monkeypatch, c
     assert command("fuzz", "--resume") == 2
     assert "has reached its limit" in capsys.readouterr().err
     assert command("fuzz", "--resume", "--seed", 6) == 2
-    assert "--seed 6 contradicts" in capsys.readouterr().err
+    assert "seed 6 contradicts" in capsys.readouterr().err

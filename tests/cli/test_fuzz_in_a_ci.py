@@ -73,8 +73,8 @@ def test_findings_fail_until_they_are_in_the_baseline(here):
     ((ran, name),) = [[case.attrib["name"] for case in suite]]
     assert ran == "campaign" and name.startswith("broken-broken-on-purpose")
     assert "### Failures" in (here / "out.md").read_text()
-    for number, baseline in enumerate(("main", "main/summary.json")):
-        code, told = fuzz(*broken, *reports, "--out", f"pr{number}", "--pr", "--baseline", baseline)
+    for number, baseline in enumerate(("baseline=main", "baseline=main/summary.json")):
+        code, told = fuzz(*broken, *reports, "--out", f"pr{number}", "--set", baseline)
         assert code == 0 and "of known failures" in told, told
         assert not list(ElementTree.parse("out.xml").iter("failure"))
         assert "of known failures" in (here / "out.md").read_text()
@@ -114,11 +114,10 @@ def test_a_misspelt_focus_is_refused_before_a_model_is_made(here, monkeypatch):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (("--pr",), "--pr needs --baseline CAMPAIGN, --focus NAMES, or both"),
         (("--focus", "Add", "--resume"), "leave out --resume"),
         (("--focus", "Sofmax"), "did you mean 'Softmax'"),
-        (("--baseline", "broken.py"), "is no summary.json of a campaign"),
-        (("--baseline", "."), "is no campaign"),
+        (("--set", "baseline=broken.py"), "is no summary.json of a campaign"),
+        (("--set", "baseline=."), "is no campaign"),
     ],
 )
 def test_wrong_usage_leaves_no_campaign_behind(here, monkeypatch, arguments, message):

@@ -27,8 +27,8 @@ def test_bad_sizes(text):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (("--ops", "Cnv"), "unknown operator 'Cnv'; did you mean Conv"),
-        (("--ops", "Add", "--exclude", "Add"), "no operator is left"),
+        (("--operators", "Cnv"), "unknown operator 'Cnv'; did you mean Conv"),
+        (("--operators", "Add", "--exclude", "Add"), "no operator is left"),
         (("--dtypes", "float31"), "there is no dtype 'float31'"),
         (("--engine", "direkt"), "there is no engine 'direkt'; did you mean 'direct'?"),
         (("--opset", "99"), "reaches the opsets"),
@@ -66,7 +66,14 @@ def test_a_folder_that_cannot_be_written_is_named():
 @pytest.mark.slow
 def test_for_a_backend_nothing_is_generated_that_it_lacks(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    options = ("--singles", "--ops", "PRelu", "--dtypes", "float32,float64,int32", "--backend")
+    options = (
+        "--singles",
+        "--operators",
+        "PRelu",
+        "--dtypes",
+        "float32,float64,int32",
+        "--backend",
+    )
     done = nnfuzz("generate", *QUICK, *options, "onnxruntime", "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())

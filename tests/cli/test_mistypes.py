@@ -47,7 +47,7 @@ def test_a_dtype_without_its_size():
     ("options", "message"),
     [
         (("--operators", "LeakyRelu", "Add"), "joined by commas"),
-        (("m.onnx",), "nnfuzz check; --seed-models"),
+        (("m.onnx",), "nnfuzz check; --set seed-models"),
     ],
 )
 def test_an_argument_too_many(options, message):

@@ -1,13 +1,11 @@
-"""Progress, in lines and in a panel."""
+"""Progress, in lines."""
 
 from __future__ import annotations
 
 import io
 from dataclasses import replace
 
-from rich.console import Console
-
-from nnfuzz.cli.progress import Lines, line, panel
+from nnfuzz.cli.progress import Lines, line
 from nnfuzz.records.observer import CampaignSnapshot, counted
 
 
@@ -36,7 +34,3 @@ def test_the_reduction_phase_tells_its_own_time_left():
     state = CampaignSnapshot("reducing", 75.0, 22.0, 9, 8, 2.5, {"ok": 15}, 4, 9, 0, 0, 0.5, 20)
     state = replace(state, unreduced=3)
     assert line(state) == "[22s left] reducing: 3 findings to be reduced of 4, 8 tests done"
-    console = Console(width=100, file=io.StringIO())
-    console.print(panel(state))
-    shown = console.file.getvalue()
-    assert "1m15s of tests are over; 22s left to reduce findings" in shown

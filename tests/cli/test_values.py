@@ -15,15 +15,10 @@ def test_durations(text, seconds):
     assert duration(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "h", "4 parsecs", "-3s", "0s", "1h-2m"])
+@pytest.mark.parametrize("text", ["", "h", "5", "4 parsecs", "-3s", "0s", "1h-2m"])
 def test_bad_durations(text):
     with pytest.raises(UsageError, match="write 90s, 10m, 4h or 1h30m"):
         duration(text)
-
-
-def test_a_duration_has_a_unit():
-    with pytest.raises(UsageError, match="--time '5' lacks a unit: write 5s, 5m or 5h"):
-        duration("5")
 
 
 def test_spoken_durations():

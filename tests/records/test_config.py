@@ -50,11 +50,11 @@ def test_limits_may_change_on_resume():
 @pytest.mark.parametrize(
     "given, message",
     [
-        ({"seed": 4}, "--seed 4 contradicts the campaign, which has 0"),
-        ({"nodes": 6}, "--nodes 6 contradicts the campaign, which has 5"),
-        ({"levels": ("O1",)}, "--level O1 contradicts"),
-        ({"exporters": ("direct", "dynamo")}, "--exporter direct dynamo contradicts .* torchsc"),
-        ({"backends": (BackendSpec("toy"),)}, "--backend toy contradicts .* toy,timeout=3"),
+        ({"seed": 4}, "seed 4 contradicts the campaign, which has 0"),
+        ({"nodes": 6}, "nodes 6 contradicts the campaign, which has 5"),
+        ({"levels": ("O1",)}, "level O1 contradicts"),
+        ({"exporters": ("direct", "dynamo")}, "exporter direct dynamo contradicts .* torchsc"),
+        ({"backends": (BackendSpec("toy"),)}, "backend toy contradicts .* toy,timeout=3"),
     ],
 )
 def test_other_options_may_not(given, message):

@@ -1,10 +1,9 @@
-"""`nnfuzz file`: the form of each tracker; nothing is sent without a yes."""
+"""`nnfuzz file`: the form of each tracker."""
 
 from __future__ import annotations
 
 import json
 import shutil
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,12 +16,10 @@ from nnfuzz.base.reading import Unreadable
 from nnfuzz.bugs.adding import Adder
 from nnfuzz.bugs.bug import BugState
 from nnfuzz.bugs.ledger import Ledger
-from nnfuzz.cli.commands import file as command
 from nnfuzz.cli.consent import remember
 from nnfuzz.cli.errors import UsageError
 from nnfuzz.cli.main import application
 from nnfuzz.findings.folder import write_finding
-from nnfuzz.report.issue import Issue
 from tests.bugs.conftest import TODAY
 
 PLANTED = Path(__file__).parent / "planted.py"
@@ -68,6 +65,7 @@ def test_the_form_of_each_tracker(finding, backend):
     assert code == 0 and f"\n### {heading}\n" in told
     assert told.startswith(form.prefix) and "{" + "symptom}" not in told
     assert told.count("```") % 2 == 0
+    assert f"gh search issues --repo {repository} -- " in told
 
 
 def test_an_issue_tells_the_device_of_the_failing_target(finding):
@@ -95,70 +93,6 @@ def test_a_section_may_hold_nothing_unknown():
         IssueForm("a/b", (("Describe", "{colour}"),))
 
 
-ISSUE = Issue("owner/name", "[Bug] x", "body\n", "Pad wrong")
-GH = """#!{python}
-import json, sys
-open({log!r}, "a").write(json.dumps(sys.argv[1:]) + "\\n")
-if sys.argv[1] == "search":
-    print({answer!r})
-else:
-    print(open(sys.argv[sys.argv.index("--body-file") + 1]).read().strip())
-"""
-
-
-@pytest.fixture
-def gh(tmp_path, monkeypatch):
-    """A program named gh that writes down what it is asked; returns these calls."""
-
-    def install(answer="[]"):
-        log = tmp_path / "log"
-        log.touch()
-        program = tmp_path / "bin" / "gh"
-        program.parent.mkdir(exist_ok=True)
-        program.write_text(GH.format(python=sys.executable, log=str(log), answer=answer))
-        program.chmod(0o755)
-        monkeypatch.setenv("PATH", str(program.parent))
-        return lambda: [json.loads(line) for line in log.read_text().splitlines()]
-
-    return install
-
-
-def test_nothing_is_sent_without_a_yes(gh, monkeypatch):
-    calls = gh()
-    monkeypatch.setattr("typer.confirm", lambda *a, **k: False)
-    command._offer(ISSUE)
-    assert calls() == []
-
-
-def test_duplicates_are_shown_and_the_issue_is_opened_after_a_yes(gh, monkeypatch, capsys):
-    calls = gh(json.dumps([{"number": 7, "title": "Pad", "state": "open", "url": "u"}]))
-    monkeypatch.setattr("typer.confirm", lambda *a, **k: True)
-    command._offer(ISSUE)
-    (search, create) = calls()
-    assert search[:4] == ["search", "issues", "--repo", "owner/name"] and search[-1] == "Pad wrong"
-    assert create[:6] == ["issue", "create", "--repo", "owner/name", "--title", "[Bug] x"]
-    shown = capsys.readouterr()
-    assert "open Pad" in shown.err and "body" in shown.out
-
-
-@pytest.mark.parametrize("answer", ["", "{}", '[{"title": 3}]'])
-def test_an_answer_that_is_not_understood_is_told(gh, answer):
-    gh(answer)
-    if answer == "{}":
-        assert command.duplicates(ISSUE) == []
-        return
-    with pytest.raises(UsageError, match="is not understood"):
-        command.duplicates(ISSUE)
-
-
-def test_without_a_terminal_and_without_gh_it_only_prints(finding, gh, monkeypatch, capsys):
-    calls = gh()
-    assert run(finding, "--tracker", "tvm")[0] == 0 and calls() == []
-    monkeypatch.setenv("PATH", "/nonexistent")
-    command._offer(ISSUE)
-    assert "install gh" in capsys.readouterr().err
-
-
 def test_what_is_no_finding_and_who_names_no_tracker(finding, tmp_path):
     done = CliRunner().invoke(application(), ["file", str(tmp_path)])
     assert isinstance(done.exception, Unreadable)
@@ -180,19 +114,13 @@ def test_nothing_is_filed_twice(finding, filed, tmp_path):
     at = ("--plugin", PLANTED, "--ledger", ledger.folder)
     code, told = run(finding, *at)
     assert code == 0 and "It is known in the releases 1.0" in told
+    assert f"nnfuzz bugs set {name} state=filed upstream=URL" in told
     address = "https://example.org/7"
     ledger.put(name, replace(ledger.bug(name), state=BugState.FILED, upstream=address))
     code, told = run(finding, *at)
     assert code == 2 and f"{name} is filed already {address}; --again" in told
     assert run(ledger.place(name), *at)[0] == 2
     assert run(finding, *at, "--again")[0] == 0
-
-
-def test_an_issue_that_was_opened_is_kept(finding, filed, capsys):
-    ledger, name = filed
-    command._filed(ledger, name, "https://example.org/7")
-    bug = ledger.bug(name)
-    assert (bug.state, bug.upstream) == (BugState.FILED, "https://example.org/7")
 
 
 def test_the_plugin_of_a_finding_names_the_tracker(tmp_path, finding_of):

@@ -1,20 +1,14 @@
-"""`nnfuzz file FINDING`: the issue for the compiler's tracker, and with gh its duplicates."""
+"""`nnfuzz file FINDING`: the issue for the compiler's tracker, and a search for duplicates."""
 
 from __future__ import annotations
 
-import json
-import shutil
-import subprocess
-import sys
-import tempfile
-from dataclasses import replace
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nnfuzz.backend.issue_form import PLAIN
-from nnfuzz.base.programs import run_program
 from nnfuzz.cli.declared import REPORTED
 from nnfuzz.cli.errors import OK, UsageError, tell
 from nnfuzz.cli.limits import computing
@@ -22,14 +16,8 @@ from nnfuzz.cli.options import Original, Plugins
 
 if TYPE_CHECKING:
     from nnfuzz.backend.registry import BackendRegistry
-    from nnfuzz.bugs.ledger import Ledger
     from nnfuzz.records.finding import Finding
-    from nnfuzz.report.issue import Issue
 
-GH = "gh"
-SECONDS = 30.0
-"""The time limit of an answer of gh."""
-MOST = 5
 COMPUTING = 300.0
 """CPU seconds for the text of the issue."""
 
@@ -65,10 +53,8 @@ def file(
     nnfuzz file campaign/findings/tvm-mismatch-eaa1ca026673
     nnfuzz file bugs/tvm/mismatch-pow-c29550 --max-open 5 > issue.md
 
-    The reduced finding is taken where there is one. A finding that the ledger has as
-    filed already is refused with exit code 2. In a terminal with gh (the GitHub command line)
-    it then asks whether to look for duplicates, and whether to open the issue; nothing is sent
-    without a yes, and the ledger learns of an issue that was opened.
+    The reduced finding is taken where there is one. A finding that the ledger has as filed already
+    is refused with exit code 2. Nothing is sent; a note has the search for duplicates.
     """
     from nnfuzz.base.untrusted import read_text
     from nnfuzz.bugs.filing import refusal, system_of
@@ -101,10 +87,11 @@ def file(
     typer.echo(f"{made.title}\n\n{made.body}")
     for attached in made.attachments:
         tell(f"to be attached by hand: {folder / attached}")
-    if sys.stdin.isatty() and sys.stdout.isatty() and made.repository:
-        url = _offer(made)
-        if url and bug:
-            _filed(book, bug, url)
+    if made.repository:
+        words = f"gh search issues --repo {made.repository} -- {shlex.quote(made.search)}"
+        tell(f"to look for duplicates: {words}")
+    if bug:
+        tell(f"once it is filed: nnfuzz bugs set {bug} state=filed upstream=URL")
     raise typer.Exit(OK)
 
 
@@ -119,59 +106,3 @@ def _short(finding: Finding, registry: BackendRegistry) -> str:
         return short_script(finding, short_program(finding, registry))
     except (RegistryError, OptionError):
         return ""
-
-
-def _filed(ledger: Ledger, name: str, url: str) -> None:
-    """Keeps the address of an issue that was opened. Raises: BugError, OSError."""
-    from nnfuzz.bugs.bug import BugState
-
-    with ledger.locked(tell):
-        bug = ledger.bug(name)
-        ledger.put(name, replace(bug, state=BugState.FILED, upstream=url))
-    tell(f"{name} is filed in the ledger {ledger.folder}")
-
-
-def _offer(made: Issue) -> str:
-    """Looks for duplicates and opens the issue, each after a question; returns its address."""
-    if shutil.which(GH) is None:
-        tell(f"to look for duplicates in {made.repository} and to open it from here, install gh")
-        return ""
-    question = f"Search {made.repository} for {made.search!r} with gh?"
-    if typer.confirm(question, err=True):
-        similar = duplicates(made)
-        typer.echo("\n".join(similar) or "no similar issue was found", err=True)
-    if not typer.confirm(f"Open this issue in {made.repository}?", default=False, err=True):
-        return ""
-    url = opened(made)
-    typer.echo(url)
-    return url
-
-
-def duplicates(made: Issue) -> list[str]:
-    """A line for each issue that has all words of the search. Raises: UsageError."""
-    fields = ("--json", "number,title,state,url", "--limit", str(MOST))
-    answer = _gh("search", "issues", "--repo", made.repository, *fields, "--", made.search)
-    try:
-        return [f"{i['state']} {i['title']}\n    {i['url']}" for i in json.loads(answer)]
-    except (ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"the answer of gh is not understood: {error!r}") from error
-
-
-def opened(made: Issue) -> str:
-    """Opens the issue; returns its address. Raises: UsageError."""
-    with tempfile.NamedTemporaryFile("w", suffix=".md", encoding="utf-8") as body:
-        body.write(made.body)
-        body.flush()
-        where = ("--repo", made.repository, "--title", made.title, "--body-file", body.name)
-        return _gh("issue", "create", *where).strip()
-
-
-def _gh(*arguments: str) -> str:
-    """The output of gh. Raises: UsageError."""
-    try:
-        done = run_program([GH, *arguments], timeout=SECONDS)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise UsageError(f"gh does not answer: {error}") from error
-    if done.returncode:
-        raise UsageError(f"gh: {done.stderr.strip() or f'exit code {done.returncode}'}")
-    return done.stdout

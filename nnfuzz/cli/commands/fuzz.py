@@ -2,29 +2,54 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nnfuzz.cli.declared import recorded, recorded_places, taking
+from nnfuzz.cli.ci import JUnit, SummaryMd
+from nnfuzz.cli.declared import AMOUNT, OTHERS, REPORTED, taking, values_of
 from nnfuzz.cli.defaults import from_file
 from nnfuzz.cli.errors import FAULT, FINDINGS, OK, USAGE, UsageError, tell
-from nnfuzz.cli.fuzz_options import FuzzOptions
-from nnfuzz.cli.values import listed
+from nnfuzz.cli.options import Backends, Plugins
+from nnfuzz.records.settings import SETTINGS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from nnfuzz.campaign.session import CampaignResult
     from nnfuzz.library.campaign import Allow, Request
     from nnfuzz.records.config import CampaignConfig
     from nnfuzz.store.summary import Summary
 
-PR_TIME = "10m"
 
-
-@taking(FuzzOptions)
-def fuzz(context: typer.Context, options: FuzzOptions) -> None:
+@taking(*"time tests seed nodes operators exclude focus exporter known".split())
+def fuzz(
+    context: typer.Context,
+    given: dict[str, Any],
+    backend: Backends = None,
+    plugin: Plugins = None,
+    out: Annotated[
+        Path | None,
+        AMOUNT.option("Folder of the campaign [default: nnfuzz-out/BACKEND-TIME].", "DIR"),
+    ] = None,
+    resume: Annotated[
+        bool,
+        AMOUNT.flag(
+            "Go on with the campaign in --out, under its own settings; limits, processes, "
+            "--known and the setting reduce may be others. Hangs that are not confirmed yet are "
+            "decided first.",
+            "--resume",
+        ),
+    ] = False,
+    junit: JUnit = None,
+    summary_md: SummaryMd = None,
+    quiet: Annotated[bool, REPORTED.flag("Nothing but the summary.", "--quiet", "-q")] = False,
+    set: Annotated[
+        list[str] | None,
+        OTHERS.option("Change a setting; nnfuzz settings lists them.", "NAME=VALUE", "--set"),
+    ] = None,
+) -> None:
     """Fuzz compilers with random valid models and collect findings.
 
     \b
@@ -32,62 +57,66 @@ def fuzz(context: typer.Context, options: FuzzOptions) -> None:
     nnfuzz fuzz -b onnxruntime --tests 1000 --exporter direct --seed 7
     nnfuzz fuzz -b tvm,timeout=20 -b onnxruntime --time 4h --out campaign
     nnfuzz fuzz --out campaign --resume --time 8h             go on up to eight hours in total
-    nnfuzz fuzz -b onnxruntime --dtypes float32,int64         nothing but these dtypes
+    nnfuzz fuzz -b onnxruntime --set dtypes=float32,int64     nothing but these dtypes
     nnfuzz fuzz -b mine --plugin my_backend.py
-    nnfuzz fuzz -b openvino --invalid --tests 1000            models that must be refused
-    nnfuzz fuzz -b tvm --seed 7 --tests 10000 --shard 2/8 --out part2    then nnfuzz merge
-    nnfuzz fuzz -b onnxruntime@1.20.1 -b onnxruntime --regressions   regressions since 1.20.1
-    nnfuzz fuzz -b onnxruntime --pr --focus Conv,Gemm --baseline nightly/summary.json
+    nnfuzz fuzz -b openvino --set invalid=yes --tests 1000    models that must be refused
+    nnfuzz fuzz -b tvm --seed 7 --tests 10000 --set shard=2/8 --out part2    then nnfuzz merge
+    nnfuzz fuzz -b onnxruntime@1.20.1 -b onnxruntime --set regressions=yes
+    nnfuzz fuzz -b onnxruntime --focus Conv,Gemm --set baseline=nightly/summary.json
 
     Ctrl-C ends the campaign with its summary; a second one kills it. All recorded tests survive
     both, and --resume goes on. Exit codes: 0 nothing found, 1 findings, 2 wrong usage, 3 a fault
     of nnfuzz itself. A failure that was not confirmed is no finding: failures that did not repeat,
     and hangs that the campaign had no time for, are reported, and --resume decides on hangs.
     """
-    _check(options)
-    if not options.quiet:
+    settings = _settings(context, given, set or [], resume)
+    _check(settings, resume)
+    if not quiet:
         tell("starting the compilers and PyTorch; the first test follows in some seconds")
     from nnfuzz.cli.campaign_reports import report_campaign
+    from nnfuzz.library.campaign import Request
 
-    if options.pr and options.time is None and options.tests is None:
-        options = replace(options, time=PR_TIME)
-    request = _request(_without_defaults(options, context) if options.resume else options)
-    result, config = _fuzz(request, options)
-    report_campaign(result, config, options.junit, options.summary_md)
+    if resume and "backend" in from_file(context):
+        backend = None
+    fresh = settings.pop("fresh", False)
+    request = Request(
+        backends=tuple(backend or ()),
+        plugins=tuple(plugin or ()),
+        out=out,
+        known=settings.pop("known", None),
+        baseline=settings.pop("baseline", None),
+        focus=settings.pop("focus", ()),
+        settings=settings,
+        note=tell,
+    )
+    result, config = _fuzz(request, resume, fresh, quiet)
+    report_campaign(result, config, junit, summary_md)
     raise typer.Exit(exit_code(result.summary))
 
 
-def _check(options: FuzzOptions) -> None:
-    """Raises: UsageError for options that exclude each other."""
-    if options.pr and not (options.baseline or options.focus):
-        raise UsageError("--pr needs --baseline CAMPAIGN, --focus NAMES, or both: what is new?")
-    if options.focus and (options.seed_models or options.resume):
-        other = "--seed-models" if options.seed_models else "--resume"
+def _settings(
+    context: typer.Context, given: Mapping[str, Any], texts: list[str], resume: bool
+) -> dict[str, Any]:
+    """All settings by the names of their fields: those of --set, of options, and of nnfuzz.toml,
+    which a campaign that is resumed ignores, since it has settings of its own.
+
+    Raises: UsageError.
+    """
+    in_file = from_file(context)
+    defaults = [] if resume else (context.default_map or {}).get("set", [])
+    own = [] if "set" in in_file else texts
+    silent = {SETTINGS[name].field for name in in_file if name in SETTINGS and resume}
+    options = {field: value for field, value in given.items() if field not in silent}
+    return {**options, **values_of(context.command, [*defaults, *own])}
+
+
+def _check(settings: Mapping[str, Any], resume: bool) -> None:
+    """Raises: UsageError for settings that exclude each other."""
+    if settings.get("focus") and (settings.get("seed_models") or resume):
+        other = "--resume" if resume else "the setting seed-models"
         raise UsageError(f"--focus makes seed models for a new campaign: leave out {other}")
-    if options.shard and options.seed is None and not options.resume:
-        raise UsageError("--shard needs --seed N, the same for all parts: they share the indexes")
-
-
-def _without_defaults(options: FuzzOptions, context: typer.Context) -> FuzzOptions:
-    """Ignores nnfuzz.toml: a campaign that is resumed has settings of its own."""
-    own = {"backend", "known", "baseline", *(name for name, _ in recorded_places(FuzzOptions))}
-    silent: dict[str, Any] = dict.fromkeys(own & from_file(context))
-    return replace(options, **silent)
-
-
-def _request(options: FuzzOptions) -> Request:
-    from nnfuzz.library.campaign import Request
-
-    return Request(
-        backends=tuple(options.backend or ()),
-        plugins=tuple(options.plugin or ()),
-        out=options.out,
-        known=options.known,
-        baseline=options.baseline,
-        focus=listed(options.focus),
-        settings=recorded(options),
-        note=tell,
-    )
+    if settings.get("shard") and "seed" not in settings and not resume:
+        raise UsageError("the setting shard needs --seed N, the same for all parts")
 
 
 def _allow(request: Request) -> Allow:
@@ -96,19 +125,20 @@ def _allow(request: Request) -> Allow:
     return Consent(request.out or Path(), request.plugins).require
 
 
-def _fuzz(request: Request, options: FuzzOptions) -> tuple[CampaignResult, CampaignConfig]:
+def _fuzz(
+    request: Request, resume: bool, fresh: bool, quiet: bool
+) -> tuple[CampaignResult, CampaignConfig]:
     """Runs a session of a campaign and prints its summary."""
     from nnfuzz.cli.interrupt import Interrupt
     from nnfuzz.cli.progress import watcher
     from nnfuzz.cli.summary import print_summary
     from nnfuzz.library.campaign import Campaign
 
-    resumes = options.resume
-    begun = Campaign.resume(request, _allow(request)) if resumes else Campaign.create(request)
+    begun = Campaign.resume(request, _allow(request)) if resume else Campaign.create(request)
     with begun as campaign:
         config = campaign.config
-        with Interrupt() as interrupt, watcher(options.quiet, config, campaign.folder) as observer:
-            result = campaign.run(observer, interrupt.asked, options.fresh)
+        with Interrupt() as interrupt, watcher(quiet, config, campaign.folder) as observer:
+            result = campaign.run(observer, interrupt.asked, fresh)
     print_summary(result, config)
     if part := _empty(result.summary):
         tell(f"{part} is empty: there is nothing to do")

@@ -5,33 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nnfuzz.cli.declared import AMOUNT, MODELS, PROCESSES, Recorded, recorded, taking
+from nnfuzz.cli.declared import AMOUNT, MODELS, PROCESSES, taking
 from nnfuzz.cli.errors import OK, tell, writing
-from nnfuzz.cli.options import (
-    Backends,
-    Domains,
-    Dtypes,
-    Engine,
-    Exclude,
-    ExcludeDtypes,
-    Exporter,
-    Motifs,
-    Nodes,
-    Operators,
-    Opset,
-    Plugins,
-    Quantize,
-    Seed,
-    SeedModels,
-    Sizes,
-)
-from nnfuzz.cli.values import listed, size
+from nnfuzz.cli.options import Backends, Plugins
+from nnfuzz.cli.values import size
 
 if TYPE_CHECKING:
     from nnfuzz.records.config import CampaignConfig
@@ -39,64 +21,45 @@ if TYPE_CHECKING:
     from nnfuzz.testcase.case import NotProduced
 
 
-@dataclass(frozen=True, kw_only=True)
-class GenerateOptions:
-    """The options of the command line; None for those that are not given."""
-
-    out: Annotated[
-        Path,
-        AMOUNT.option("New folder for the corpus.", "DIR", show_default=False),
-    ]
+@taking(
+    *"seed nodes domains operators exclude dtypes exclude-dtypes motifs quantize sizes".split(),
+    *"engine seed-models exporter opset".split(),
+)
+def generate(
+    out: Annotated[Path, AMOUNT.option("New folder for the corpus.", "DIR", show_default=False)],
+    given: dict[str, Any],
     count: Annotated[
         int | None,
         AMOUNT.option("Models to write [default: 100].", "N", min=1),
-    ] = None
-    backend: Backends = None
+    ] = None,
+    backend: Backends = None,
     singles: Annotated[
         bool,
-        MODELS.option(
+        MODELS.flag(
             "Models of one operator: every operator, dtype and value of an attribute once; "
             "as many as that takes, unless --count says how many at most.",
-            "",
             "--singles",
         ),
-    ] = False
+    ] = False,
     max_bytes: Annotated[
         str | None,
         AMOUNT.option(
             "Pass over models that take more with their data: 64k, 1M [default: any].", "SIZE"
         ),
-    ] = None
+    ] = None,
     processes: Annotated[
         int | None,
         PROCESSES.option("Processes that make models [default: by cores].", "N", min=1, max=64),
-    ] = None
-    seed: Seed = None
-    nodes: Annotated[Nodes, Recorded()] = None
-    domains: Annotated[Domains, Recorded(read=listed)] = None
-    operators: Annotated[Operators, Recorded(read=listed)] = None
-    exclude: Annotated[Exclude, Recorded(read=listed)] = None
-    dtypes: Annotated[Dtypes, Recorded(read=listed)] = None
-    exclude_dtypes: Annotated[ExcludeDtypes, Recorded(read=listed)] = None
-    motifs: Annotated[Motifs, Recorded()] = None
-    quantize: Annotated[Quantize, Recorded()] = None
-    sizes: Annotated[Sizes, Recorded()] = None
-    engine: Annotated[Engine, Recorded()] = None
-    seed_models: Annotated[SeedModels, Recorded()] = None
-    exporter: Annotated[Exporter, Recorded()] = None
-    opset: Opset = None
-    plugin: Plugins = None
-
-
-@taking(GenerateOptions)
-def generate(context: typer.Context, options: GenerateOptions) -> None:
+    ] = None,
+    plugin: Plugins = None,
+) -> None:
     """Write a folder of models with inputs and reference outputs, as ONNX's backend tests.
 
     \b
     nnfuzz generate --count 200 --out models
     nnfuzz generate --count 50 --nodes 5 --operators Conv,Relu,Add --exporter direct --out conv
     nnfuzz generate --backend tvm --out for-tvm       nothing that TVM calls unsupported
-    nnfuzz generate --singles --ops Pad --out pads    one operator each, every mode and dtype
+    nnfuzz generate --singles --operators Pad --out pads    one operator each, every mode and dtype
 
     The same settings and versions give the same bytes. Models whose outputs a correct compiler may
     choose are passed over, so that data.json can say how far an output may be off. Run it against a
@@ -107,23 +70,23 @@ def generate(context: typer.Context, options: GenerateOptions) -> None:
     from nnfuzz.library.corpus import generate as fill
 
     request = CorpusRequest(
-        out=options.out,
+        out=out,
         watcher=_watcher,
-        count=options.count,
-        singles=options.singles,
-        max_bytes=size(options.max_bytes) if options.max_bytes is not None else 0,
-        processes=options.processes,
-        seed=options.seed or 0,
-        opset=options.opset,
-        backends=tuple(options.backend or ()),
-        plugins=tuple(options.plugin or ()),
-        settings=recorded(options),
+        count=count,
+        singles=singles,
+        max_bytes=size(max_bytes) if max_bytes is not None else 0,
+        processes=processes,
+        seed=given.pop("seed", 0),
+        opset=given.pop("opset", None),
+        backends=tuple(backend or ()),
+        plugins=tuple(plugin or ()),
+        settings=given,
         note=tell,
         steps=steps,
     )
-    with writing(options.out):
+    with writing(out):
         corpus = fill(request)
-    _report(options.out, corpus.models, corpus.skipped)
+    _report(out, corpus.models, corpus.skipped)
     raise typer.Exit(OK)
 
 

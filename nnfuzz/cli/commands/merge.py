@@ -29,7 +29,7 @@ def merge(
     nnfuzz merge part1 part2 part3 --out whole
     nnfuzz merge part3 --out whole                        part3 has gone on meanwhile
 
-    Parts are campaigns of one seed with equal settings, made with nnfuzz fuzz --shard. Neither
+    Parts are campaigns of one seed with equal settings, made with nnfuzz fuzz --set shard. Neither
     their order nor how often one is given matters. The result is a campaign for every command but
     fuzz --resume; nnfuzz reduce decides which findings of different parts have one cause. Exit
     code 1 for findings, 0 for none, 2 if they are no parts of one campaign.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnfuzz.cli.declared import OTHERS, TESTED
-from nnfuzz.cli.errors import tell, writing
+from nnfuzz.cli.errors import tell
 from nnfuzz.cli.operators import load_operators, terminal
 from nnfuzz.cli.options import Plugins
 from nnfuzz.cli.shell import GroupedGroup
@@ -44,10 +44,6 @@ def table(
             "Show every column: families, inputs, what exporters write, all backends.", "", "--all"
         ),
     ] = False,
-    page: Annotated[
-        Path | None,
-        OTHERS.option("Write the table as a Markdown page instead.", "FILE.md"),
-    ] = None,
     plugin: Plugins = None,
 ) -> None:
     """List the operators that models are made of; check their specs.
@@ -64,27 +60,20 @@ def table(
         for name in backend:
             _show_support(name, plugin or [])
     else:
-        _show_operators(plugin or [], page, whole)
+        _show_operators(plugin or [], whole)
 
 
-def _show_operators(plugins: list[Path], page: Path | None, whole: bool) -> None:
-    """Prints the table, or writes it as a page. Raises: UsageError."""
+def _show_operators(plugins: list[Path], whole: bool) -> None:
+    """Prints the table. Raises: UsageError."""
     from nnfuzz.cli.operator_facts import cached_facts, operator_facts
-    from nnfuzz.cli.vocabulary import UNKNOWN, operators_page, rich_table, with_support
+    from nnfuzz.cli.vocabulary import UNKNOWN, rich_table, with_support
     from nnfuzz.library.folders import cache_folder
 
     find = lambda: operator_facts(load_operators(plugins).specs())  # noqa: E731
     operators = find() if plugins else cached_facts(cache_folder() / "operators.json", find)
-    known = _known_support(cache_folder(), whole or page is not None)
+    known = _known_support(cache_folder(), whole)
     supports = {name: support for name, (_, support) in known.items()}
     rows = with_support(operators, supports)
-    if page is not None:
-        with writing(page):
-            page.write_text(
-                operators_page(rows, {name: version for name, (version, _) in known.items()})
-            )
-        print(f"wrote {page}: {len(rows)} operators, {', '.join(supports) or 'no backend known'}")
-        return
     headings = [f"{name} {version}".strip() for name, (version, _) in known.items()]
     console = terminal()
     console.print(rich_table(rows, headings, console.width, whole))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnfuzz.cli.commands.ops import ops
-from nnfuzz.cli.declared import AMOUNT, MODELS, OTHERS, TESTED
-from nnfuzz.cli.errors import FINDINGS, OK, UsageError, writing
+from nnfuzz.cli.declared import AMOUNT, MODELS, TESTED
+from nnfuzz.cli.errors import FINDINGS, OK, UsageError
 from nnfuzz.cli.operators import load_operators, terminal
 from nnfuzz.cli.options import Plugins
 from nnfuzz.cli.shell import Grouped
@@ -60,10 +60,6 @@ def check(
             "Further reference implementation: operators in NumPy (or a folder of such).", "FILE.py"
         ),
     ] = None,
-    page: Annotated[
-        Path | None,
-        OTHERS.option("Write a Markdown page about all operators as well.", "FILE.md"),
-    ] = None,
     plugin: Plugins = None,
 ) -> None:
     """Check operator specs against PyTorch and ONNX; exit code 1 if there are problems.
@@ -87,8 +83,6 @@ def check(
     from nnfuzz.check.reach import reach_problems
     from nnfuzz.cli.progress import steps
 
-    if page and operators:
-        raise UsageError("--page is about all operators: name none")
     registry = _selected(load_operators(plugin or []), operators or [])
     specs, waivers = registry.specs(), registry.waivers
     compilers = _compilers(backend or [], plugin or [])
@@ -105,8 +99,6 @@ def check(
     never = [] if operators else list(reach_problems(specs, seed))
     for line in never:
         terminal().print(line, markup=False, soft_wrap=True)
-    if page:
-        _write(page, weighed, registry, agreements)
     raise typer.Exit(OK if not never and all(report.ok for report, _ in weighed) else FINDINGS)
 
 
@@ -159,21 +151,3 @@ def _show(weighed: Sequence[Weighed]) -> None:
     console.print(agreement_table(weighed))
     for text in [*waivers(weighed), *listing(reports)]:
         console.print(text, markup=False, soft_wrap=True)
-
-
-def _write(page: Path, weighed: Sequence[Weighed], registry: OpRegistry, wanted: int) -> None:
-    """Writes the page, with the versions of all implementations. Raises: UsageError."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    from nnfuzz.cli.agreement import agreement_page, implementations
-
-    versions = []
-    for name in ("torch", "onnx", *implementations(weighed)):
-        try:
-            versions.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            continue
-    declared = [(name, d) for name in registry for d in registry.waivers.of(name)]
-    with writing(page):
-        page.write_text(agreement_page(weighed, declared, wanted, ", ".join(versions)))
-    print(f"wrote {page}: {len(weighed)} operators, {len(declared)} waivers")

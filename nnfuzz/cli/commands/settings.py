@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
 
-from nnfuzz.cli.declared import PANELS, expert_settings
+from nnfuzz.base.setting import GROUPS
+from nnfuzz.cli.declared import settable
 
 
 def settings(context: typer.Context) -> None:
-    """List the settings that nnfuzz fuzz --set NAME=VALUE changes: types, meanings, defaults.
+    """List the settings that nnfuzz fuzz --set NAME=VALUE changes: values, meanings, defaults.
 
     \b
     nnfuzz fuzz -b tvm --set epoch=64 --set learn=no
 
     In nnfuzz.toml they stand under [fuzz], without "set", as options do.
     """
-    group = context.parent.command if context.parent else None
-    known = expert_settings(group.commands["fuzz"]) if group else {}  # type: ignore[attr-defined]
+    group: Any = context.parent and context.parent.command
+    known = settable(group.commands["fuzz"])
     formatter = context.make_formatter()
-    for panel in PANELS:
-        own = {name: p for name, p in known.items() if p.rich_help_panel == panel.title}
-        rows = [(f"{name}={p.metavar or 'yes|no'}", p.help) for name, p in own.items()]
-        if rows:
-            with formatter.section(panel.title):
-                formatter.write_dl(rows)
+    for title in GROUPS:
+        own = [each for each in known.values() if each.group == title]
+        if own:
+            with formatter.section(title):
+                formatter.write_dl([(f"{s.name}={s.kind.unit}", s.described) for s in own])
     typer.echo(formatter.getvalue().strip())

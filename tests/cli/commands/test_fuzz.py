@@ -50,7 +50,7 @@ def test_no_time_for_a_single_test(tmp_path):
 
 
 def test_a_part_without_any_index_is_no_failure(tmp_path):
-    fuzz = ("fuzz", "-b", "onnxruntime", "--seed", "7", "--shard", "2/8", "--set", "probe=0")
+    fuzz = ("fuzz", "-b", "onnxruntime", "--seed", "7", "--set", "shard=2/8", "--set", "probe=0")
     done = nnfuzz(*fuzz, "--tests", "1", "--out", tmp_path / "out", "--quiet")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "part 2/8 of --tests 1 is empty" in done.stderr and "error" not in done.stderr

@@ -1,0 +1,172 @@
+"""The settings of campaigns that people choose, and the table of all settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from nnfuzz.base.setting import (
+    AMOUNT,
+    DURATION,
+    MODELS,
+    NAMES,
+    PROCESSES,
+    REPORTED,
+    SHARE,
+    SUPPORT,
+    TESTED,
+    YES_OR_NO,
+    Kind,
+    Setting,
+    count,
+    seconds,
+    setting,
+    settings_of,
+    words,
+)
+from nnfuzz.records.schedule import FIRST, LONGEST
+from nnfuzz.testcase.settings import EXCLUDE_DTYPES, CaseSettings
+
+FIRST_SECONDS = 10.0
+"""The time for habits before the first test, and for probes beside the first ones, where nothing
+ends a campaign."""
+MOST_WORKERS = 1024
+"""The most workers of a kind: more than the cores of any machine; a file may ask for anything."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CampaignSettings:
+    """The settings of a campaign that it keeps, beside those of its test cases."""
+
+    levels: tuple[str, ...] = setting(
+        (),
+        "Levels to run: all that nnfuzz backends lists may be named",
+        TESTED,
+        NAMES,
+        said="those with a star there",
+        name="level",
+    )
+    pipelines: float = setting(
+        0.0,
+        "Share of the tests that run at a pipeline of their own in place of the most optimised "
+        "level: passes and options of the compiler, drawn for each, where a backend has such",
+        TESTED,
+        SHARE,
+        usual=0.5,
+        said="{usual}, 0 with level",
+    )
+    time_limit: float | None = setting(
+        None,
+        "Stop so long after the first test, earlier sessions included: 90s, 10m, 1h30m",
+        AMOUNT,
+        DURATION,
+        usual=60.0,
+        said="{usual:.0f}s, none with --tests",
+        name="time",
+    )
+    tests_limit: int | None = setting(
+        None, "Stop after N test cases", AMOUNT, count(1), name="tests"
+    )
+    shard: str = setting(
+        "",
+        "Run the K-th of N parts of the campaign; nnfuzz merge merges them",
+        AMOUNT,
+        words("K/N"),
+    )
+    epoch: int = setting(
+        LONGEST,
+        "Most tests before generation takes the results of earlier tests into account",
+        AMOUNT,
+        count(FIRST),
+    )
+    seed: int = setting(
+        0,
+        "Same seed and options, same models",
+        MODELS,
+        count(0, unit="S"),
+        said="drawn by fuzz, {default} for generate",
+    )
+    regressions: bool = setting(
+        False,
+        "Of two releases of one compiler (-b NAME@1.2.3 -b NAME): report only what one of them "
+        "gets right and the other one wrong",
+        REPORTED,
+        YES_OR_NO,
+    )
+    reduce: bool = setting(
+        True,
+        "Reduce findings on the way, in a fifth to a half of the time, and for a while at the end; "
+        "merge those that are the same",
+        REPORTED,
+        YES_OR_NO,
+    )
+    throttle: int = setting(
+        5,
+        "Keep away from the operators that a failure is associated with once it has occurred N "
+        "times, 0 for never",
+        REPORTED,
+        count(),
+    )
+    full_check: float = setting(
+        0.02, "Share of agreeing tests that the full oracle checks as well", REPORTED, SHARE
+    )
+    probe_seconds: float = setting(
+        FIRST_SECONDS,
+        "Time for single-operator probes beside the first tests; 0 for those alone that refused "
+        "tests give reason to",
+        SUPPORT,
+        Kind("10s", "0 or a duration: write 10s or 2m", seconds),
+        said="{default:.0f}s, at most a twentieth of --time; with --tests, a tenth as many probes "
+        "as tests",
+        name="probe",
+    )
+    learn: bool = setting(
+        True, "Stop generating what a backend turns out not to support", SUPPORT, YES_OR_NO
+    )
+    workers: int = setting(
+        1,
+        "Tests that run side by side",
+        PROCESSES,
+        count(1, MOST_WORKERS),
+        said="by cores",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionSettings:
+    """The settings of one session of a campaign, which does not keep them."""
+
+    known: Path | None = setting(
+        None,
+        "Failures to count but not to report: a file with a signature or a pattern (backend=NAME "
+        "operator=Pow dtype=bfloat16) in each line, a folder of findings, or a ledger (nnfuzz "
+        "bugs)",
+        REPORTED,
+        Kind("FILE", "a path", Path),
+    )
+    baseline: Path | None = setting(
+        None,
+        "Folder or summary.json of an earlier campaign: its findings are known, and only new ones "
+        "fail",
+        REPORTED,
+        Kind("CAMPAIGN", "a path", Path),
+    )
+    fresh: bool = setting(
+        False,
+        "Run all probes, those as well whose answers earlier campaigns have left behind",
+        SUPPORT,
+        YES_OR_NO,
+    )
+
+
+SETTINGS: Mapping[str, Setting] = {
+    declared.name: declared
+    for declared in (
+        *settings_of(CampaignSettings),
+        *settings_of(CaseSettings),
+        EXCLUDE_DTYPES,
+        *settings_of(SessionSettings),
+    )
+}
+"""All settings by the names that people write."""
