@@ -21,9 +21,7 @@ from nnfuzz.cli.limits import computing
 from nnfuzz.cli.options import Original, Plugins
 
 if TYPE_CHECKING:
-    from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.bugs.ledger import Ledger
-    from nnfuzz.records.finding import Finding
     from nnfuzz.report.issue import Issue
 
 GH = "gh"
@@ -95,7 +93,6 @@ def file(
             loaded,
             registry.get(name).issue_form or PLAIN,
             read_text(script) if script.is_file() else "",
-            _short(loaded, registry),
             f"It is known in the releases {releases}." if releases else "",
         )
     typer.echo(f"{made.title}\n\n{made.body}")
@@ -106,19 +103,6 @@ def file(
         if url and bug:
             _filed(book, bug, url)
     raise typer.Exit(OK)
-
-
-def _short(finding: Finding, registry: BackendRegistry) -> str:
-    """A script of a few lines; "" where there is none, as for a backend that may not run."""
-    from nnfuzz.backend.contract import OptionError
-    from nnfuzz.backend.registry import RegistryError
-    from nnfuzz.findings.reduced import short_program
-    from nnfuzz.report.short import short_script
-
-    try:
-        return short_script(finding, short_program(finding, registry))
-    except (RegistryError, OptionError):
-        return ""
 
 
 def _filed(ledger: Ledger, name: str, url: str) -> None:
