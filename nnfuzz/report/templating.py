@@ -36,7 +36,6 @@ def environment(html: bool = False) -> Environment:
     for filter_ in (text.inline, text.code, text.fenced, text.python, text.docstring, seconds):
         env.filters[filter_.__name__] = filter_
     env.filters["px"] = lambda number: f"{number:.1f}"
-    env.filters["short"] = lambda count: f"{count:.0f}" if count < 1e4 else f"{count / 1e3:.3g}k"
     return env
 
 

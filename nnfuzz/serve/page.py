@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
+from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.base.reading import JsonObject, Unreadable
 from nnfuzz.base.text import visible
 from nnfuzz.base.untrusted import MAX_TEXT_BYTES, as_far_as, below, read_bytes, whole_or
@@ -31,7 +32,6 @@ from nnfuzz.report.numbers import summarised, whole_arrays
 from nnfuzz.report.repro import failing_outcome
 from nnfuzz.report.templating import environment, seconds
 from nnfuzz.report.tracker import level_row, symptom
-from nnfuzz.serve.figures import CampaignFigures, discoveries
 from nnfuzz.store.statistics import Statistics
 from nnfuzz.store.store import FILE, Store
 from nnfuzz.store.summary import SUMMARY, Summary
@@ -62,7 +62,6 @@ class CampaignPage:
     state: str
     summary: Summary
     findings: Sequence[JsonObject]
-    figures: CampaignFigures
     unsupported: Mapping[str, str]
     events: Mapping[str, int]
     missing: Sequence[str]
@@ -77,8 +76,7 @@ class CampaignReader:
 
     def __init__(self, campaign: Path, out: Path) -> None:
         self._campaign, self._out = campaign, out
-        self._figures, self._statistics = CampaignFigures(), Statistics()
-        self._last = (0.0, -1)
+        self._statistics, self._last = Statistics(), (0.0, -1)
         self._folders: dict[str, tuple[int, JsonObject]] = {}
         self._began = 0.0
         self.behind = False
@@ -112,7 +110,6 @@ class CampaignReader:
                 state=self.state()[0] if live else "",
                 summary=summary,
                 findings=[self._finding(row) for row in rows],
-                figures=self._figures,
                 unsupported=whole_or({}, store.restraints.reasons, "the refusals", missing),
                 events={**events, **{k: n for k, n in buckets.items() if k != "finding"}},
                 missing=list(dict.fromkeys(missing)),
@@ -120,10 +117,8 @@ class CampaignReader:
 
     def _read_tests(self, store: Store, missing: list[str]) -> bool:
         """Reads AT_A_TIME tests at most; returns whether there may be more."""
-        part, before = "the tests and their graphs", self._statistics.indexes
-        clock = whole_or(lambda at: 0.0, store.sessions.clock, part, missing)
-        for at, row in as_far_as(store.tests.recorded_after(*self._last, AT_A_TIME), part, missing):
-            self._figures.add(clock(at), row)
+        before, rows = self._statistics.indexes, store.tests.recorded_after(*self._last, AT_A_TIME)
+        for at, row in as_far_as(rows, "the tests and their graphs", missing):
             self._statistics.add(row)
             self._last = (at, row.index)
         return self._statistics.indexes - before == AT_A_TIME
@@ -202,7 +197,7 @@ def html_of(page: CampaignPage) -> str:
         **vars(page),
         config=json.dumps(page.summary.config, indent=1),
         filters={name: values for name, values in filters.items() if values},
-        discoveries=discoveries([row["found_at"] for row in page.findings], page.summary.seconds),
+        kinds=[kind for kind in OutcomeKind if page.summary.outcomes.get(kind)],
         script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
