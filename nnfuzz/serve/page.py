@@ -28,10 +28,7 @@ from nnfuzz.records.finding import Finding
 from nnfuzz.records.rows import FindingRow
 from nnfuzz.report import text
 from nnfuzz.report.draw import draw
-from nnfuzz.report.numbers import summarised, whole_arrays
-from nnfuzz.report.repro import failing_outcome
 from nnfuzz.report.templating import environment, seconds
-from nnfuzz.report.tracker import level_row, symptom
 from nnfuzz.store.statistics import Statistics
 from nnfuzz.store.store import FILE, Store
 from nnfuzz.store.summary import SUMMARY, Summary
@@ -167,13 +164,17 @@ class CampaignReader:
         return self._folders[name][1]
 
     def _read_folder(self, folder: Path) -> JsonObject:
-        whole, best = read_finding(folder), smallest(folder)
-        detail = _detail(whole if best == folder else read_finding(best), whole, best)
+        best = smallest(folder)
+        finding = read_finding(best)
+        fault = finding.case.fault
         return {
-            "detail": detail,
-            "accused": detail["accused"]["party"] if detail["accused"] else "",
-            "fault": whole.case.fault.kind if whole.case.fault else "",
+            "accused": (finding.localisation or {}).get("party") or finding.blame.accused or "",
+            "evidence": "" if finding.localisation else finding.blame.evidence,
+            "fault": fault.kind if fault else "",
             "link": self._link(os.path.relpath(best, self._campaign)),
+            "drawing": _drawing(finding),
+            "report": report_html(_shown_file(best, "report.md")),
+            "script": _shown_file(best, "repro.py"),
         }
 
     def _link(self, folder: str) -> str:
@@ -208,21 +209,6 @@ def _values(row: JsonObject, name: str) -> Sequence[str]:
     return row[name] if name == "backends" else [row[name]] if row[name] else []
 
 
-def _detail(finding: Finding, whole: Finding, folder: Path) -> JsonObject:
-    """finding: the smallest model of it, in a folder. whole: the one that was found."""
-    return {
-        "symptom": markdown_line(symptom(finding, failing_outcome(finding))),
-        "nodes": len(finding.case.graph.nodes),
-        "nodes_before": len(whole.case.graph.nodes) if finding is not whole else None,
-        "drawing": _drawing(finding),
-        "levels": [level_row(finding, outcome) for outcome in finding.outcomes],
-        "accused": _accused(finding),
-        "arrays": whole_arrays(finding) or text.trimmed(summarised(finding), MAX_TEXT),
-        "releases": [f"{b.compiler} {b.result}" for b in finding.origin.bisection],
-        "files": [(name, _shown_file(folder, name)) for name in ("repro.py", "report.md")],
-    }
-
-
 def _drawing(finding: Finding) -> Markup | None:
     graph = finding.case.graph
     if not graph or len(graph.nodes) > MAX_NODES:
@@ -231,16 +217,6 @@ def _drawing(finding: Finding) -> Markup | None:
         return Markup(draw(graph, style=False))  # draw escapes
     except (KeyError, TypeError, ValueError):
         return None
-
-
-def _accused(finding: Finding) -> JsonObject | None:
-    """The accused party, with evidence and ablations; None if no party is accused."""
-    if finding.localisation:
-        return {"ablation": (), **finding.localisation}
-    blame = finding.blame
-    if not blame.accused:
-        return None
-    return {"party": blame.accused, "evidence": [blame.evidence], "ablation": ()}
 
 
 def _shown_file(folder: Path, name: str) -> str:
@@ -252,9 +228,15 @@ def _shown_file(folder: Path, name: str) -> str:
         return ""
 
 
-def markdown_line(line: str) -> Markup:
-    """The inline Markdown that nnfuzz.report writes (code, emphasis, escapes), as HTML."""
+def report_html(source: str) -> Markup:
+    """A report.md without its title as HTML, in which links and HTML of the text stay text."""
     from markdown_it import MarkdownIt
 
-    marks = ["escape", "backticks", "emphasis"]
-    return Markup(MarkdownIt("zero").enable(marks).renderInline(line))
+    inert = ["link", "image", "autolink", "html_inline", "html_block", "reference"]
+    parser = MarkdownIt("commonmark").enable("table").disable(inert)
+    tokens = parser.parse(source)
+    for token in tokens:
+        if token.type.startswith("heading"):
+            token.tag = "h3"
+    title = 3 if tokens and tokens[0].type == "heading_open" else 0
+    return Markup(parser.renderer.render(tokens[title:], parser.options, {}))
