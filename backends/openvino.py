@@ -81,15 +81,6 @@ _UNSUPPORTED = re.compile(
 )
 _UNKNOWN = re.compile(r"\bdynamic\b|\bstatic\b|\bis unknown\b|\bto be known\b")
 """A type, rank or size that OpenVINO calls unknown; nnfuzz declares all of them."""
-_SHORT = """
-def run(model, inputs, level):
-    import openvino as ov
-
-    core = ov.Core()
-    compiled = core.compile_model(core.read_model(model), "CPU", {config})
-    results = compiled(inputs)
-    return {{name: results[port] for port in compiled.outputs for name in port.names}}
-"""
 _REPRO = """\
 def run(model, inputs, level):
     import numpy as np
@@ -241,12 +232,6 @@ class OpenVino(Backend):
         if self.form == ONNX:
             return _REPRO.format(**parts, read=_READ, results=_RESULTS)
         return NAMED + _REPRO.format(**parts, read=REPRO_OPENVINO, results=OPENVINO_RESULTS)
-
-    def repro_short(self, level: str) -> str:
-        needs_more = level in ("dynamic", "cached") or level in _REQUESTS
-        if self.form != ONNX or self._environment() or needs_more:
-            return self.repro()
-        return _SHORT.format(config={**_EXACT, **_LEVELS[level]})
 
     def _environment(self) -> dict[str, str]:
         isa = self.options.isa

@@ -457,12 +457,6 @@ class Backend(ABC):
         """The same where inputs or outputs have dtypes that NumPy knows through ml_dtypes only."""
         return self.repro()
 
-    def repro_short(self, level: str) -> str | None:
-        """The same for one level in as few lines as possible, for an issue that is read at a
-        glance; inputs and outputs have dtypes of NumPy's own.
-        """
-        return self.repro()
-
     def repro_drawn(self, pipelines: Collection[Pipeline], foreign: bool) -> str | None:
         """The same where these pipelines may be given as level, beside the levels. foreign: whether
         dtypes are as for `repro_foreign`.

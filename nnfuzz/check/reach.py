@@ -10,14 +10,16 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Any
 
 import onnx
 
-from nnfuzz.check.instances import SIZES, SignatureTypes, solved
+from nnfuzz.check.instances import SIZES, solved
 from nnfuzz.check.reference_implementations import one_node
 from nnfuzz.check.versions import legal_opsets
 from nnfuzz.ir.opset_imports import OWN_DOMAINS
-from nnfuzz.materialize.walk import bodies
+from nnfuzz.materialize.walk import graphs
 from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.operator import OpSpec
 
@@ -57,54 +59,40 @@ def attributes_reached(
     settable: set[Attribute] = set()
     for spec in specs:
         for model in lowerings(spec, random.Random(f"{seed}:{spec.name}"), draws):
-            for node in _nodes(model.graph):
-                _add(node, model.opset_import[0].version, used, settable)
+            opset = model.opset_import[0].version
+            for node in (node for graph in graphs(model.graph) for node in graph.node):
+                if node.domain in OWN_DOMAINS:  # onnx has no schemas of others
+                    defaults = _defaults(node.op_type, opset)
+                    settable |= {(node.op_type, name) for name in defaults}
+                    used |= {
+                        (node.op_type, a.name)
+                        for a in node.attribute
+                        if a.name in defaults
+                        and onnx.helper.get_attribute_value(a) != defaults[a.name]
+                    }
     return used, settable
 
 
 def lowerings(spec: type[OpSpec], rng: random.Random, draws: int) -> Iterator[onnx.ModelProto]:
     """Models of single instances, over signatures, ranks and legal opsets in turn."""
     lo, hi = spec.inputs[0].ranks
-    places = list(itertools.product(spec.signatures(), range(lo, hi + 1)))
-    rng.shuffle(places)
+    kinds = list(itertools.product(spec.signatures(), range(lo, hi + 1)))
+    rng.shuffle(kinds)
     draw = Draw(rng, SIZES)
-    count = max(draws, min(2 * len(places), 4 * draws))
-    for signature, rank in itertools.islice(itertools.cycle(places), count):
-        model = _lowering(spec, signature, rank, draw, rng)
-        if model is not None:
-            yield model
+    count = max(draws, min(2 * len(kinds), 4 * draws))
+    for signature, rank in itertools.islice(itertools.cycle(kinds), count):
+        legal = legal_opsets(spec, signature)
+        if legal and (instance := solved(spec, signature, rank, draw)):
+            yield one_node(instance, instance.op.type_transfer(*instance.types), rng.choice(legal))
 
 
-def _lowering(
-    spec: type[OpSpec], signature: SignatureTypes, rank: int, draw: Draw, rng: random.Random
-) -> onnx.ModelProto | None:
-    legal = legal_opsets(spec, signature)
-    instance = solved(spec, signature, rank, draw) if legal else None
-    if instance is None:
-        return None
-    return one_node(instance, instance.op.type_transfer(*instance.types), rng.choice(legal))
-
-
-def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    for node in graph.node:
-        yield node
-        for body in bodies(node):
-            yield from _nodes(body)
-
-
-def _add(node: onnx.NodeProto, opset: int, used: set[Attribute], settable: set[Attribute]) -> None:
-    if node.domain not in OWN_DOMAINS:  # onnx has no schemas of others
-        return
-    schema = onnx.defs.get_schema(node.op_type, max_inclusive_version=opset)
-    given = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
-    for name, declared in schema.attributes.items():
-        if declared.type in (
-            onnx.defs.OpSchema.AttrType.GRAPH,
-            onnx.defs.OpSchema.AttrType.TYPE_PROTO,
-        ):
-            continue
-        settable.add((node.op_type, name))
-        default = declared.default_value
-        plain = onnx.helper.get_attribute_value(default) if default.type else None
-        if name in given and given[name] != plain:
-            used.add((node.op_type, name))
+@cache
+def _defaults(operator: str, opset: int) -> dict[str, Any]:
+    """The attributes of an operator but for graphs and types, with their default values."""
+    kinds = onnx.defs.OpSchema.AttrType
+    schema = onnx.defs.get_schema(operator, max_inclusive_version=opset)
+    return {
+        name: onnx.helper.get_attribute_value(a.default_value) if a.default_value.type else None
+        for name, a in schema.attributes.items()
+        if a.type not in (kinds.GRAPH, kinds.TYPE_PROTO)
+    }

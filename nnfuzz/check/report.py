@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from nnfuzz.operators.waiver import Waiver
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 MOST_PROBLEMS = 20
+AGREES, WAIVED, DIFFERS, UNABLE = "agrees", "waived", "differs", "unable"
+"""Answers of a reference implementation: WAIVED if it differs where a waiver says so."""
 
 
 @dataclass
@@ -24,8 +28,10 @@ class CheckReport:
     ones that PyTorch rejects as well. needless: broken ones that both judges accept, so that the
     condition is too strict. unconfirmed: solved instances whose values no ONNX runtime can compute.
     empty: instances without elements that were checked.
-    outside: solved instances that were not run, since no input within the domain was found. notes:
-    how often a runtime could not run an instance or differed.
+    outside: solved instances that were not run, since no input within the domain was found.
+    answers: how often each reference implementation agrees, is waived, differs or is unable.
+    waived: how often each waiver explained a difference. examples: an instance that shows a waiver,
+    as lines; None if none was found.
     """
 
     operator: str
@@ -41,10 +47,11 @@ class CheckReport:
     unconfirmed: int = 0
     outside: int = 0
     empty: int = 0
-    seconds: float = 0.0
     problems: list[str] = field(default_factory=list)
-    notes: Counter[str] = field(default_factory=Counter)
     example: str = ""
+    answers: dict[str, Counter[str]] = field(default_factory=dict)
+    waived: Counter[Waiver] = field(default_factory=Counter)
+    examples: dict[Waiver, list[str] | None] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -68,27 +75,43 @@ COLUMNS = (
 ).split(", ")
 
 
-def report_table(reports: Iterable[CheckReport]) -> Table:
-    """The reports as a table for rich, one operator a line."""
+def report_table(reports: Sequence[CheckReport]) -> Table:
+    """The reports as a table for rich, one operator a line.
+
+    The last columns say how often each reference implementation agreed.
+    """
     from rich.table import Table
 
+    names = list(dict.fromkeys(name for r in reports for name in r.answers))
     result = Table()
-    for i, column in enumerate(COLUMNS):
+    for i, column in enumerate([*COLUMNS, *names]):
         result.add_column(column, justify="right" if i else "left")
     for r in reports:
         share = f"{r.refused} ({r.refused_share:.0%})" if r.refused else "0"
         counts = (r.forward, r.backward, r.unsolved, r.unconfirmed)
         tight = (r.accepted, share, r.torch_only)
         rest = (r.broken, r.torch_rejects, r.needless, r.empty, len(r.problems))
-        result.add_row(r.operator, *map(str, (*counts, *tight, *rest)), style="" if r.ok else "red")
+        cells = [*map(str, (*counts, *tight, *rest)), *(_agreed(r, name) for name in names)]
+        result.add_row(r.operator, *cells, style="" if r.ok else "red")
     return result
 
 
-def listing(reports: Iterable[CheckReport]) -> list[str]:
-    """Problems, examples of needless refusals and notes, one line each."""
-    lines = []
+def _agreed(report: CheckReport, name: str) -> str:
+    """How often an implementation agreed: "50", "50 of 57", "" where it cannot run any instance."""
+    counts = report.answers.get(name, Counter[str]())
+    able = sum(counts.values()) - counts[UNABLE]
+    agreed = counts[AGREES]
+    return ("" if not able else str(agreed)) + (f" of {able}" if agreed < able else "")
+
+
+def listing(reports: Iterable[CheckReport]) -> Iterator[str]:
+    """Problems, examples of needless refusals and waivers with their examples, line by line."""
     for r in reports:
-        lines += [f"{r.operator}: {text}" for text in r.problems]
-        lines += [f"{r.operator}: {r.example}"] if r.example else []
-        lines += [f"{r.operator}: note: {text} ({n} times)" for text, n in sorted(r.notes.items())]
-    return lines
+        for waiver, example in r.examples.items():
+            claim = f"{waiver.implementation} {waiver.claim}"
+            yield f"{r.operator}: {claim} ({r.waived[waiver]} times here)"
+            yield f"    decided by {waiver.clause}"
+            yield from (f"    {line}" for line in example or ())
+        yield from (f"{r.operator}: {text}" for text in r.problems)
+        if r.example:
+            yield f"{r.operator}: {r.example}"

@@ -22,6 +22,8 @@ Runtime = Callable[["onnx.ModelProto", Sequence[np.ndarray]], Arrays]
 EVALUATOR = "onnx.reference"
 BODY = "function body"
 STANDARD_IMPLEMENTATION = "standard implementation"
+STRICT = (EVALUATOR, BODY, STANDARD_IMPLEMENTATION)
+"""The authorities: a difference from them without a `Waiver` is a problem."""
 
 
 class Unavailable(Exception):

@@ -20,7 +20,7 @@ from nnfuzz.records.finding import Finding
 from nnfuzz.reduction.case import CaseReduction, Problem, ReduceConfig, reduce_case
 from nnfuzz.reduction.healing import healed
 from nnfuzz.reduction.servers import Servers
-from nnfuzz.report.repro import output_of_finding, program_of, short_program_of
+from nnfuzz.report.repro import output_of_finding, program_of
 from nnfuzz.testcase.client import ProducerClient, ProducerError
 from nnfuzz.triage.general import operator_types
 from nnfuzz.triage.identity import HabitIdentity, wrong_of
@@ -142,16 +142,6 @@ def repro_program(finding: Finding, registry: BackendRegistry | None = None) -> 
     if spec is None or not finding.case.model or finding.origin.runs_of_one:
         return None
     return program_of(spec, registry, finding.case, levels)
-
-
-def short_program(finding: Finding, registry: BackendRegistry) -> str | None:
-    """The shortest source that shows a finding at its first failing level; None as for
-    repro_program.
-    """
-    spec = finding.backend
-    if spec is None or not finding.case.model or finding.origin.runs_of_one:
-        return None
-    return short_program_of(spec, registry, finding.case, finding.failure.levels[0])
 
 
 def localised_finding(

@@ -21,29 +21,7 @@ _CHAR, _SMALL = 8.0, 6.2  # pixels per character of a title and of the other tex
 _LINE, _ROWS, _COLUMNS = 14, 4, 32  # of attributes
 _GAP, _BETWEEN, _STUB, _MARGIN = 26, 56, 16, 14
 
-_FAMILIES = {
-    "linear": "Conv ConvTranspose Einsum GRU Gemm LSTM MatMul RNN",
-    "elementwise": "Abs Acos Acosh Add Asin Asinh Atan Atanh Ceil Celu Clip Cos Cosh Div Elu Erf "
-    "Exp Floor Gelu HardSigmoid HardSwish LeakyRelu Log Max Mean Min Mish Mod Mul Neg PRelu Pow "
-    "Reciprocal Relu Round Selu Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Sum Tan Tanh "
-    "ThresholdedRelu",
-    "logic and casts": "And BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast Equal Greater "
-    "GreaterOrEqual IsInf IsNaN Less LessOrEqual Not Or Where Xor",
-    "reduction": "ArgMax ArgMin AveragePool BatchNormalization CumSum GlobalAveragePool "
-    "GlobalMaxPool GroupNormalization InstanceNormalization LRN LayerNormalization LogSoftmax "
-    "LpNormalization LpPool MaxPool ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax "
-    "ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Softmax TopK",
-    "data movement": "Concat DepthToSpace Expand Flatten Gather GatherElements GatherND Identity "
-    "OneHot Pad Reshape Resize ResizeLinear ResizeNearest ScatterElements ScatterND Slice "
-    "SpaceToDepth Split Squeeze Tile Transpose Trilu Unsqueeze",
-}
-_FAMILY = {op: family for family, ops in _FAMILIES.items() for op in ops.split()}
 _DTYPES = {"float": "f", "uint": "u", "int": "i"}
-
-
-def family(op: str) -> str:
-    """The group of an ONNX operator that decides its colour; "other" for an unknown one."""
-    return _FAMILY.get(op, "other")
 
 
 @dataclass
@@ -66,7 +44,7 @@ class _Box:
 
     @property
     def is_node(self) -> bool:
-        return self.kind not in ("input", "weight", "output")
+        return self.kind == "node"
 
     @property
     def width(self) -> float:
@@ -99,24 +77,19 @@ def draw(graph: GraphView, style: bool = True) -> str:
     ports = [(a, b, (place + 1) / (len(boxes[b].ins) + 1)) for a, b, _, place in edges]
     placed = layout({i: box.room for i, box in enumerate(boxes)}, ports, _GAP)
     heights = _place(boxes, placed)
-    legend, right = {}, float(_MARGIN)
-    for name in sorted({box.kind for box in boxes if box.is_node}):
-        legend[name] = right
-        right += 34 + len(name) * _SMALL
     bends = [x + _MARGIN for key, x in placed.x.items() if not isinstance(key, int)]
-    width = max([b.x + b.room / 2 for b in boxes] + bends, default=0.0) + _MARGIN
-    width = max(width, right, 120.0)
+    width = max(
+        [120.0, *(b.x + b.room / 2 + _MARGIN for b in boxes), *(x + _MARGIN for x in bends)]
+    )
     bottom = heights[-1][1] if heights else 0.0
     template = environment(html=True).get_template("drawing.svg.jinja")
     return template.render(
         boxes=boxes,
         types=types,
         edges=[_edge(boxes, placed, heights, *pair) for pair in zip(edges, placed.routes)],
-        legend=legend,
-        bottom=bottom + _MARGIN,
         line_height=_LINE,
         width=width,
-        height=bottom + 3 * _MARGIN,
+        height=bottom + _MARGIN,
         shown=min(width, MAX_WIDTH),
         style=style,
     )
@@ -141,7 +114,7 @@ def _boxes(graph: GraphView, types: Mapping[str, str]) -> list[_Box]:
         attributes = [f"{k} = {readable(v)}" for k, v in node.attributes.items() if v is not None]
         boxes.append(
             _Box(
-                family(node.op),
+                "node",
                 _cut(node.op, 28),
                 _shortened(attributes),
                 "\n".join([node.op, *attributes]),

@@ -1,7 +1,6 @@
 """Layered layout of a directed acyclic graph: layers, order within them, coordinates.
 
-Source: Sugiyama, Tagawa, Toda 1981 (layers, barycentres); coordinates are the isotonic regression
-of the neighbours' mean positions, so that neighbours in a layer keep their distance.
+Source: Sugiyama, Tagawa, Toda 1981 (layers, barycentres); every layer is centred.
 """
 
 from __future__ import annotations
@@ -12,11 +11,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from statistics import fmean
 
-_SWEEPS = 12
-_ROUNDS = 100
-_LIGHT = 0.05
-"""Pull of a key without predecessors and with one successor: it leaves the way to the others."""
-
+_SWEEPS = 4
 _PORTS = 0.9
 """Share of the distance between two places that the ports of one key take."""
 
@@ -52,9 +47,14 @@ def layout(
         layers[depth[key]].append(key)
     routes, links = _bends(layers, depth, edges)
     above, below = _neighbours(links)
-    _order(layers, above, below, links)
-    x = _coordinates(layers, above, below, widths, gap)
-    return Layout(layers, x, routes)
+    for _ in range(_SWEEPS):
+        for upper, layer in pairwise(layers):
+            _sort(layer, upper, above, {})
+        for lower, layer in pairwise(layers[::-1]):
+            _sort(layer, lower, below, links)
+    x = {key: at for layer in layers for key, at in _centred(layer, widths, gap).items()}
+    edge = min((x[key] - widths.get(key, 0.0) / 2 for key in x), default=0.0)
+    return Layout(layers, {key: at - edge for key, at in x.items()}, routes)
 
 
 def _depths(keys: list[Key], edges: Sequence[tuple[Key, Key]]) -> dict[Key, int]:
@@ -101,27 +101,6 @@ def _neighbours(
     return above, below
 
 
-def _order(
-    layers: list[list[Key]],
-    above: Neighbours,
-    below: Neighbours,
-    links: Links,
-) -> None:
-    """Barycentre sweeps, down and up in turns; keeps the order with the fewest crossings."""
-    best, fewest = [list(layer) for layer in layers], _crossings(layers, below, links)
-    for sweep in range(_SWEEPS):
-        if sweep % 2 == 0:
-            for upper, layer in pairwise(layers):
-                _sort(layer, upper, above, {})
-        else:
-            for lower, layer in pairwise(layers[::-1]):
-                _sort(layer, lower, below, links)
-        crossings = _crossings(layers, below, links)
-        if crossings < fewest:
-            best, fewest = [list(layer) for layer in layers], crossings
-    layers[:] = best
-
-
 def _sort(layer: list[Key], fixed: list[Key], beside: Neighbours, links: Links) -> None:
     """Orders a layer by the mean place of each key's neighbours; keys without any stay."""
     place = {key: float(i) for i, key in enumerate(fixed)}
@@ -132,56 +111,9 @@ def _sort(layer: list[Key], fixed: list[Key], beside: Neighbours, links: Links) 
     layer.sort(key=means.__getitem__)
 
 
-def _crossings(layers: list[list[Key]], below: Neighbours, links: Links) -> int:
-    total = 0
-    for upper, lower in pairwise(layers):
-        place = {key: i for i, key in enumerate(lower)}
-        ends = [
-            (i, place[n] + _PORTS * links[key, n])
-            for i, key in enumerate(upper)
-            for n in below[key]
-        ]
-        total += sum(a < c and b > d for a, b in ends for c, d in ends)
-    return total
-
-
-def _coordinates(
-    layers: list[list[Key]],
-    above: Neighbours,
-    below: Neighbours,
-    widths: Mapping[Key, float],
-    gap: float,
-) -> dict[Key, float]:
-    """Centres: every key moves towards its neighbours as far as its layer allows."""
-    x = {key: 0.0 for layer in layers for key in layer}
-    weight = {key: 1.0 if above[key] or len(below[key]) > 1 else _LIGHT for key in x}
-    for turn in range(_ROUNDS):
-        for layer in layers if turn % 2 == 0 else layers[::-1]:
-            wished = []
-            for key in layer:
-                beside = [*above[key], *below[key]] or [key]
-                wished.append(fmean([x[n] for n in beside], [weight[n] for n in beside]))
-            distances = _distances(layer, widths, gap)
-            x.update(zip(layer, _apart(wished, distances, [weight[key] for key in layer])))
-    left = min((x[k] - widths.get(k, 0) / 2 for k in x), default=0.0)
-    return {key: value - left for key, value in x.items()}
-
-
-def _distances(layer: list[Key], widths: Mapping[Key, float], gap: float) -> list[float]:
+def _centred(layer: Sequence[Key], widths: Mapping[Key, float], gap: float) -> dict[Key, float]:
+    """The centres of a layer's keys around 0, each a gap from the next."""
     sizes = [widths.get(key, 0.0) for key in layer]
-    return [(a + b) / 2 + gap for a, b in pairwise(sizes)]
-
-
-def _apart(wished: list[float], distances: list[float], weights: list[float]) -> list[float]:
-    """The positions closest to the wished ones (least squares) that keep the distances."""
-    offsets = [0.0, *accumulate(distances)]
-    blocks: list[tuple[float, float, int]] = []  # mean, weight, length: pool adjacent violators
-    for wish, offset, weight in zip(wished, offsets, weights):
-        mean, length = wish - offset, 1
-        while blocks and blocks[-1][0] > mean:
-            other, heavy, count = blocks.pop()
-            mean = (mean * weight + other * heavy) / (weight + heavy)
-            weight, length = weight + heavy, length + count
-        blocks.append((mean, weight, length))
-    flat = [mean for mean, _, length in blocks for _ in range(length)]
-    return [mean + offset for mean, offset in zip(flat, offsets)]
+    steps = [(a + b) / 2 + gap for a, b in pairwise(sizes)]
+    left = (sum(sizes) + gap * (len(layer) - 1)) / 2
+    return dict(zip(layer, accumulate(steps, initial=sizes[0] / 2 - left)))

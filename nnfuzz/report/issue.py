@@ -36,15 +36,12 @@ class Issue:
     attachments: tuple[str, ...] = ()
 
 
-def issue(
-    finding: Finding, form: IssueForm, script: str, short: str = "", releases: str = ""
-) -> Issue:
+def issue(finding: Finding, form: IssueForm, script: str, releases: str = "") -> Issue:
     """The issue for a finding.
 
-    script: its repro.py, "" if there is none. short: a script that is printed in its place
-    (nnfuzz.report.short). releases: a sentence on those that have the bug.
+    script: its repro.py, "" if there is none. releases: a sentence on those that have the bug.
     """
-    parts = _parts(finding, short or script)
+    parts = _parts(finding, script)
     if releases:
         parts["symptom"] += f"\n\n{text.inline(releases)}"
     sections = (
@@ -52,7 +49,7 @@ def issue(
         for heading, content in form.sections
     )
     title = finding.signature.title.removeprefix(f"{finding.failure.backend}: ")
-    attached = ("repro.py",) if len(short or script) > MAX_SCRIPT else ()
+    attached = ("repro.py",) if len(script) > MAX_SCRIPT else ()
     body = text.trimmed("\n\n".join(sections) + "\n", MAX_BODY)
     return Issue(form.repository, f"{form.prefix}{title}", body, search_words(finding), attached)
 

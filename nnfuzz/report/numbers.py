@@ -16,9 +16,6 @@ from nnfuzz.triage.mismatch import WrongOutput
 MOST_ELEMENTS = 200
 """Elements of all arrays up to which they are printed whole: about a screen of them."""
 
-MOST_SUMMARISED = 32
-"""Elements of one array up to which a summary prints it whole."""
-
 DEFAULT_TOLERANCES = {
     "float16": (1e-3, 1e-5),
     "bfloat16": (1.6e-2, 1e-5),
@@ -85,17 +82,6 @@ def _listed(finding: Finding) -> Iterator[tuple[str, np.ndarray]]:
     for (name, dtype, shape, data), who in targets.items():
         array = np.frombuffer(data, DType(dtype).numpy if _known(dtype) else dtype)
         yield f"actual {name} ({', '.join(who)})", array.reshape(shape)
-
-
-def summarised(finding: Finding) -> str:
-    """All inputs, weights and outputs, the large ones by their first and last elements."""
-    texts = (f"{title}: {a.dtype}{list(a.shape)}\n{_abridged(a)}" for title, a in _listed(finding))
-    return "\n".join(texts)
-
-
-def _abridged(array: np.ndarray) -> str:
-    array = plain(array) if _known(str(array.dtype)) else array
-    return np.array2string(array, max_line_width=100, threshold=MOST_SUMMARISED, edgeitems=2)
 
 
 def _known(dtype: str) -> bool:

@@ -175,20 +175,6 @@ def program_of(
     return _fitted(program, backend, case) if program and case is not None else program
 
 
-def short_program_of(
-    spec: BackendSpec, registry: BackendRegistry, case: TestCase, level: str
-) -> str | None:
-    """The shortest source of `def run(model, inputs, level)` for one level, as program_of has it.
-
-    Raises: RegistryError, OptionError.
-    """
-    backend = registry.get(spec.name)(**spec.options)
-    if own_script(backend) is None or foreign(case) or Pipeline.parse(level).steps:
-        return program_of(spec, registry, case, [level])
-    program = backend.repro_short(level)
-    return _fitted(program, backend, case) if program else program
-
-
 def _fitted(program: str, backend: Backend, case: TestCase) -> str:
     """The program for a model that has external data, or maps and texts at its ends."""
     if not case.model or case.fault:

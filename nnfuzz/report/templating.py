@@ -17,11 +17,10 @@ if TYPE_CHECKING:
 
 
 @cache
-def environment(html: bool = False, own: bool = False) -> Environment:
+def environment(html: bool = False) -> Environment:
     """Templates of Markdown and Python, or of HTML.
 
-    Every text is quoted for its place: by a filter, or else by `_quoted`. own: the values are
-    nnfuzz's own, and may have Markdown in them.
+    Every text is quoted for its place: by a filter, or else by `_quoted`.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
 
@@ -32,12 +31,11 @@ def environment(html: bool = False, own: bool = False) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
         autoescape=html,
-        finalize=None if own else pass_context(_quoted),
+        finalize=pass_context(_quoted),
     )
     for filter_ in (text.inline, text.code, text.fenced, text.python, text.docstring, seconds):
         env.filters[filter_.__name__] = filter_
     env.filters["px"] = lambda number: f"{number:.1f}"
-    env.filters["short"] = lambda count: f"{count:.0f}" if count < 1e4 else f"{count / 1e3:.3g}k"
     return env
 
 

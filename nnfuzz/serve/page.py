@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
+from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.base.reading import JsonObject, Unreadable
 from nnfuzz.base.text import visible
 from nnfuzz.base.untrusted import MAX_TEXT_BYTES, as_far_as, below, read_bytes, whole_or
@@ -27,11 +28,7 @@ from nnfuzz.records.finding import Finding
 from nnfuzz.records.rows import FindingRow
 from nnfuzz.report import text
 from nnfuzz.report.draw import draw
-from nnfuzz.report.numbers import summarised, whole_arrays
-from nnfuzz.report.repro import failing_outcome
 from nnfuzz.report.templating import environment, seconds
-from nnfuzz.report.tracker import level_row, symptom
-from nnfuzz.serve.figures import CampaignFigures, discoveries
 from nnfuzz.store.statistics import Statistics
 from nnfuzz.store.store import FILE, Store
 from nnfuzz.store.summary import SUMMARY, Summary
@@ -62,7 +59,6 @@ class CampaignPage:
     state: str
     summary: Summary
     findings: Sequence[JsonObject]
-    figures: CampaignFigures
     unsupported: Mapping[str, str]
     events: Mapping[str, int]
     missing: Sequence[str]
@@ -77,8 +73,7 @@ class CampaignReader:
 
     def __init__(self, campaign: Path, out: Path) -> None:
         self._campaign, self._out = campaign, out
-        self._figures, self._statistics = CampaignFigures(), Statistics()
-        self._last = (0.0, -1)
+        self._statistics, self._last = Statistics(), (0.0, -1)
         self._folders: dict[str, tuple[int, JsonObject]] = {}
         self._began = 0.0
         self.behind = False
@@ -112,7 +107,6 @@ class CampaignReader:
                 state=self.state()[0] if live else "",
                 summary=summary,
                 findings=[self._finding(row) for row in rows],
-                figures=self._figures,
                 unsupported=whole_or({}, store.restraints.reasons, "the refusals", missing),
                 events={**events, **{k: n for k, n in buckets.items() if k != "finding"}},
                 missing=list(dict.fromkeys(missing)),
@@ -120,13 +114,8 @@ class CampaignReader:
 
     def _read_tests(self, store: Store, missing: list[str]) -> bool:
         """Reads AT_A_TIME tests at most; returns whether there may be more."""
-        part, before = "the tests and their graphs", self._statistics.indexes
-        clock = whole_or(lambda at: 0.0, store.sessions.clock, part, missing)
-        rows = (
-            (at, clock(at), row) for at, row in store.tests.recorded_after(*self._last, AT_A_TIME)
-        )
-        for at, elapsed, row in as_far_as(rows, part, missing):
-            self._figures.add(elapsed, row)
+        before, rows = self._statistics.indexes, store.tests.recorded_after(*self._last, AT_A_TIME)
+        for at, row in as_far_as(rows, "the tests and their graphs", missing):
             self._statistics.add(row)
             self._last = (at, row.index)
         return self._statistics.indexes - before == AT_A_TIME
@@ -175,13 +164,17 @@ class CampaignReader:
         return self._folders[name][1]
 
     def _read_folder(self, folder: Path) -> JsonObject:
-        whole, best = read_finding(folder), smallest(folder)
-        detail = _detail(whole if best == folder else read_finding(best), whole, best)
+        best = smallest(folder)
+        finding = read_finding(best)
+        fault = finding.case.fault
         return {
-            "detail": detail,
-            "accused": detail["accused"]["party"] if detail["accused"] else "",
-            "fault": whole.case.fault.kind if whole.case.fault else "",
+            "accused": (finding.localisation or {}).get("party") or finding.blame.accused or "",
+            "evidence": "" if finding.localisation else finding.blame.evidence,
+            "fault": fault.kind if fault else "",
             "link": self._link(os.path.relpath(best, self._campaign)),
+            "drawing": _drawing(finding),
+            "report": report_html(_shown_file(best, "report.md")),
+            "script": _shown_file(best, "repro.py"),
         }
 
     def _link(self, folder: str) -> str:
@@ -205,7 +198,7 @@ def html_of(page: CampaignPage) -> str:
         **vars(page),
         config=json.dumps(page.summary.config, indent=1),
         filters={name: values for name, values in filters.items() if values},
-        discoveries=discoveries([row["found_at"] for row in page.findings], page.summary.seconds),
+        kinds=[kind for kind in OutcomeKind if page.summary.outcomes.get(kind)],
         script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
@@ -214,21 +207,6 @@ def html_of(page: CampaignPage) -> str:
 def _values(row: JsonObject, name: str) -> Sequence[str]:
     """Values of a finding for a filter; it may occur under several labels of a compiler."""
     return row[name] if name == "backends" else [row[name]] if row[name] else []
-
-
-def _detail(finding: Finding, whole: Finding, folder: Path) -> JsonObject:
-    """finding: the smallest model of it, in a folder. whole: the one that was found."""
-    return {
-        "symptom": markdown_line(symptom(finding, failing_outcome(finding))),
-        "nodes": len(finding.case.graph.nodes),
-        "nodes_before": len(whole.case.graph.nodes) if finding is not whole else None,
-        "drawing": _drawing(finding),
-        "levels": [level_row(finding, outcome) for outcome in finding.outcomes],
-        "accused": _accused(finding),
-        "arrays": whole_arrays(finding) or text.trimmed(summarised(finding), MAX_TEXT),
-        "releases": [f"{b.compiler} {b.result}" for b in finding.origin.bisection],
-        "files": [(name, _shown_file(folder, name)) for name in ("repro.py", "report.md")],
-    }
 
 
 def _drawing(finding: Finding) -> Markup | None:
@@ -241,16 +219,6 @@ def _drawing(finding: Finding) -> Markup | None:
         return None
 
 
-def _accused(finding: Finding) -> JsonObject | None:
-    """The accused party, with evidence and ablations; None if no party is accused."""
-    if finding.localisation:
-        return {"ablation": (), **finding.localisation}
-    blame = finding.blame
-    if not blame.accused:
-        return None
-    return {"party": blame.accused, "evidence": [blame.evidence], "ablation": ()}
-
-
 def _shown_file(folder: Path, name: str) -> str:
     """The text of a file as a page shows it; "" if it cannot be read."""
     try:
@@ -260,9 +228,15 @@ def _shown_file(folder: Path, name: str) -> str:
         return ""
 
 
-def markdown_line(line: str) -> Markup:
-    """The inline Markdown that nnfuzz.report writes (code, emphasis, escapes), as HTML."""
+def report_html(source: str) -> Markup:
+    """A report.md without its title as HTML, in which links and HTML of the text stay text."""
     from markdown_it import MarkdownIt
 
-    marks = ["escape", "backticks", "emphasis"]
-    return Markup(MarkdownIt("zero").enable(marks).renderInline(line))
+    inert = ["link", "image", "autolink", "html_inline", "html_block", "reference"]
+    parser = MarkdownIt("commonmark").enable("table").disable(inert)
+    tokens = parser.parse(source)
+    for token in tokens:
+        if token.type.startswith("heading"):
+            token.tag = "h3"
+    title = 3 if tokens and tokens[0].type == "heading_open" else 0
+    return Markup(parser.renderer.render(tokens[title:], parser.options, {}))

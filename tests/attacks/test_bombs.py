@@ -160,7 +160,6 @@ def test_an_option_of_a_finding_is_a_number_that_can_be_meant(options, tmp_path)
         ("sessions SET seconds = 9e999", 2),
         ("sessions SET started = 1e308", 2),
         ("findings SET found_at = -9e999", 2),
-        ("tests SET at = 9e999", 0),  # a row that cannot be read: the page shows the others
     ],
 )
 def test_times_that_no_clock_shows(change, code, tmp_path):
@@ -170,7 +169,7 @@ def test_times_that_no_clock_shows(change, code, tmp_path):
     db.close()
     done = nnfuzz("report", folder)
     assert done.returncode == code and "Traceback" not in done.stderr
-    assert "damaged" in done.stderr if code else "is no time of a campaign" in done.stderr
+    assert "damaged" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -120,16 +120,6 @@ def test_the_script_for_reports_runs_alone_at_every_level(level):
 
 
 @needs_openvino
-def test_the_shortest_script_for_issues_runs_alone():
-    adapter, space = OpenVino(), {}
-    exec(adapter.repro_short("O3"), space)
-    np.testing.assert_array_equal(space["run"](model(), {"x": X}, "O3")["y"], -np.maximum(X, 0))
-    assert len(adapter.repro_short("O3").splitlines()) < 10
-    for level in ("streams", "cached", "dynamic"):
-        assert adapter.repro_short(level) == adapter.repro()
-
-
-@needs_openvino
 def test_collections_of_passes_are_switched_off_and_instructions_are_chosen():
     registry = BackendRegistry.discover()
     with BackendRunner(registry.parse("openvino,isa=sse41"), registry) as runner:

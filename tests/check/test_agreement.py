@@ -38,7 +38,8 @@ def test_discrete_results_are_equal_or_wrong():
 
 
 def test_claims_of_a_spec_are_held_against_it(exp, monkeypatch):
-    assert numeric_faults(exp, [X]) == []
+    expected = Expected.of(exp, [X])
+    assert numeric_faults(exp, [X], expected) == []
     monkeypatch.setattr(type(exp), "value_range", lambda self, *ranges: (0.0, 1.0))
-    (fault,) = numeric_faults(exp, [X])
+    (fault,) = numeric_faults(exp, [X], expected)
     assert "value_range" in fault and "excludes" in fault

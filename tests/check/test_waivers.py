@@ -14,7 +14,7 @@ import pytest
 from packaging.version import Version
 
 from nnfuzz.backend.registry import BackendRegistry
-from nnfuzz.check.arbitration import example_of
+from nnfuzz.check.questions import example_of
 from nnfuzz.check.runtimes import BUNDLED, runtime_of
 from nnfuzz.operators.registry import OpRegistry
 

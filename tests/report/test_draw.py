@@ -1,7 +1,7 @@
 from xml.etree import ElementTree
 
 from nnfuzz.ir.view import NO_GRAPH, GraphView, ValueView
-from nnfuzz.report.draw import MAX_WIDTH, draw, family, shown_type
+from nnfuzz.report.draw import MAX_WIDTH, draw, shown_type
 from tests.report.graphs import branching, hostile
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -22,7 +22,7 @@ def test_a_drawing_shows_operators_attributes_types_and_ends():
     hints = [e.text for e in root.iter(f"{SVG}title")]
     assert any("b = 2.5" in hint for hint in hints)
     classes = {e.get("class") for e in root.iter(f"{SVG}rect")}
-    assert {"g-input", "g-weight", "g-output", "g-linear", "g-data", "g-elementwise"} <= classes
+    assert {"g-input", "g-weight", "g-output", "g-node"} <= classes
     heads = [e for e in root.iter(f"{SVG}path") if e.get("class") == "g-head"]
     assert len(heads) == 9  # one per edge: x; a, w; c, b; d, d; e, b
     assert "prefers-color-scheme:dark" in svg and "<style>" not in draw(branching(), style=False)
@@ -42,5 +42,4 @@ def test_the_smallest_graphs():
 
 
 def test_names():
-    assert family("Conv") == "linear" and family("Frobnicate") == "other"
     assert shown_type("uint8", [2]) == "u8[2]" and shown_type("bool", []) == "bool[]"

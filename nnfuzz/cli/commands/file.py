@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -13,10 +13,6 @@ from nnfuzz.cli.declared import REPORTED
 from nnfuzz.cli.errors import OK, UsageError, tell
 from nnfuzz.cli.limits import computing
 from nnfuzz.cli.options import Original, Plugins
-
-if TYPE_CHECKING:
-    from nnfuzz.backend.registry import BackendRegistry
-    from nnfuzz.records.finding import Finding
 
 COMPUTING = 300.0
 """CPU seconds for the text of the issue."""
@@ -81,7 +77,6 @@ def file(
             loaded,
             registry.get(name).issue_form or PLAIN,
             read_text(script) if script.is_file() else "",
-            _short(loaded, registry),
             f"It is known in the releases {releases}." if releases else "",
         )
     typer.echo(f"{made.title}\n\n{made.body}")
@@ -93,16 +88,3 @@ def file(
     if bug:
         tell(f"once it is filed: nnfuzz bugs set {bug} state=filed upstream=URL")
     raise typer.Exit(OK)
-
-
-def _short(finding: Finding, registry: BackendRegistry) -> str:
-    """A script of a few lines; "" where there is none, as for a backend that may not run."""
-    from nnfuzz.backend.contract import OptionError
-    from nnfuzz.backend.registry import RegistryError
-    from nnfuzz.findings.reduced import short_program
-    from nnfuzz.report.short import short_script
-
-    try:
-        return short_script(finding, short_program(finding, registry))
-    except (RegistryError, OptionError):
-        return ""

@@ -17,7 +17,6 @@ from nnfuzz.cli.shell import Grouped
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from nnfuzz.check.arbitration import Weighed
     from nnfuzz.check.runtimes import Runtime
     from nnfuzz.operators.registry import OpRegistry
 
@@ -37,10 +36,6 @@ def check(
             "Instances of each kind (forward, backward, broken, blind) per operator.", "N", min=1
         ),
     ] = 20,
-    agreements: Annotated[
-        int,
-        AMOUNT.option("Instances on which onnx.reference has to agree.", "N", min=1),
-    ] = 50,
     seed: Annotated[
         int,
         MODELS.option("Same seed, same instances.", "S", min=0),
@@ -76,30 +71,28 @@ def check(
     and ONNX take; refused: those of them that the spec refuses; torch only: refused, and not what
     ONNX means either. broken: instances with one broken condition; torch rejects: those that
     PyTorch rejects; needless: those that both take, so that the condition asks for too much; empty:
-    instances without elements that were checked.
+    instances without elements that were checked. Then how often each implementation agreed.
     """
-    from nnfuzz.check.arbitration import weigh
     from nnfuzz.check.operators import check_operators
     from nnfuzz.check.reach import reach_problems
+    from nnfuzz.check.report import CheckReport, listing, report_table
     from nnfuzz.cli.progress import steps
 
     registry = _selected(load_operators(plugin or []), operators or [])
-    specs, waivers = registry.specs(), registry.waivers
+    specs = registry.specs()
     compilers = _compilers(backend or [], plugin or [])
     runtimes = {**_runtimes(implementations or []), **dict(compilers)}
-    weighed: list[Weighed] = []
+    reports: list[CheckReport] = []
     with steps("checking operators", len(specs)) as advance:
-        reports = check_operators(specs, seed, instances, runtimes, waivers)
-        for spec, report in zip(specs, reports):
-            weighed.append((report, weigh(spec, seed, agreements, waivers, runtimes)))
-            for text in weighed[-1][1].problems():
-                report.problem(text)
+        for report in check_operators(specs, seed, instances, runtimes, registry.waivers):
+            reports.append(report)
             advance(report.operator)
-    _show(weighed)
+    console = terminal()
+    console.print(report_table(reports))
     never = [] if operators else list(reach_problems(specs, seed))
-    for line in never:
+    for line in [*listing(reports), *never]:
         terminal().print(line, markup=False, soft_wrap=True)
-    raise typer.Exit(OK if not never and all(report.ok for report, _ in weighed) else FINDINGS)
+    raise typer.Exit(OK if not never and all(report.ok for report in reports) else FINDINGS)
 
 
 def _selected(registry: OpRegistry, names: Sequence[str]) -> OpRegistry:
@@ -139,15 +132,3 @@ def _runtimes(paths: Sequence[Path]) -> dict[str, Runtime]:
         if own
         else dict(BUNDLED)
     )
-
-
-def _show(weighed: Sequence[Weighed]) -> None:
-    from nnfuzz.check.report import listing, report_table
-    from nnfuzz.cli.agreement import agreement_table, waivers
-
-    reports = [report for report, _ in weighed]
-    console = terminal()
-    console.print(report_table(reports))
-    console.print(agreement_table(weighed))
-    for text in [*waivers(weighed), *listing(reports)]:
-        console.print(text, markup=False, soft_wrap=True)

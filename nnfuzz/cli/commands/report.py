@@ -19,7 +19,7 @@ def report(
         typer.Option(metavar="FILE.html", help=f"Default: CAMPAIGN/{PAGE}.", show_default=False),
     ] = None,
 ) -> None:
-    """Write a campaign as one self-contained HTML page: findings, outcomes, diversity.
+    """Write a campaign as one self-contained HTML page: findings and outcomes.
 
     It may still be running. The page loads nothing from anywhere and links to the findings' folders
     beside it.
