@@ -87,12 +87,12 @@ class BackendService(Service):
         reason = self._backend.missing()
         if reason:
             raise BackendUnavailable(reason)
-        self._cpu = 0.0  # of the compiler, not yet in any outcome
         self._job = RunLevels(b"", {}, ())
         # Imports the compiler before crash handlers are installed.
-        cpu = time.process_time()
+        self._since = time.process_time()
+        """When the compiler's work for the next outcome began, by the CPU clock of the process. That
+        is read twice for an outcome, since it takes a system call."""
         self._release = self._backend.release
-        self._cpu = time.process_time() - cpu
 
     # The next three keep the imported model, since a compiler may still read from its file.
 
@@ -117,7 +117,7 @@ class BackendService(Service):
 
     @does(RunLevels)
     def run(self, job: RunLevels, report: Report) -> tuple[HeldOutputs, ...]:
-        self._job = job
+        self._job, self._since = job, time.process_time()
         held: list[HeldOutputs] = []
         try:
             with _numpy_needed():
@@ -129,13 +129,13 @@ class BackendService(Service):
     def _report(self, outcome: Outcome, held: list[HeldOutputs], report: Report) -> bool:
         """Sends an outcome; returns whether outputs are sent. held: gets those that are not."""
         outputs = _limited(outcome.outputs or {}, self._job.expected)
-        reference = self._job.reference
-        if outcome.outputs is not None and reference is not None and agree(reference, outputs):
+        reference, ran = self._job.reference, outcome.outputs is not None
+        agrees = ran and reference is not None and agree(reference, outputs)
+        if agrees:
             held.append(HeldOutputs(outcome.level, {n: a.copy() for n, a in outputs.items()}))
-            report.part(replace(outcome, outputs=None))
-            return False
-        report.part(replace(outcome, outputs=outputs))
-        return outcome.outputs is not None
+        report.part(replace(outcome, outputs=None if agrees else outputs))
+        self._since = time.process_time()
+        return ran and not agrees
 
     @does(AskVersions)
     def versions(self, job: AskVersions, report: Report) -> Versions:
@@ -213,9 +213,7 @@ class BackendService(Service):
                 return self._accepted(program, level, seconds, report)
             execute = partial(_runs, program, job.inputs)
             outputs = self._timed(Stage.EXECUTE, level, seconds, report, execute)
-            cpu = time.process_time()
             del program, execute  # the compiler frees its own objects
-            self._cpu += time.process_time() - cpu
         except NoDevice:
             return self._outcome(level, seconds, kind=OutcomeKind.OK, stage=Stage.COMPILE)
         except _Stopped as stop:
@@ -251,7 +249,7 @@ class BackendService(Service):
         step: Callable[[], Any],
     ) -> Any:
         report(f"{stage} {level}")
-        start, cpu = time.perf_counter(), time.process_time()
+        start = time.perf_counter()
         try:
             return step()
         except _NOT_THE_COMPILER:
@@ -264,7 +262,6 @@ class BackendService(Service):
             raise _Stopped({"stage": stage, **self._classify(error, stage)}) from None
         finally:
             seconds[stage.value] = time.perf_counter() - start
-            self._cpu += time.process_time() - cpu
 
     def _classify(self, error: BaseException, stage: Stage) -> dict[str, object]:
         """Kind, texts and complaint of an error that a stage raised."""
@@ -305,7 +302,7 @@ class BackendService(Service):
         return OutcomeKind.EXCEPTION if internal else OutcomeKind.REFUSED
 
     def _outcome(self, level: str, seconds: dict[str, float], **fields: Any) -> Outcome:
-        target, cpu, self._cpu = self._backend.target(level, self._release), self._cpu, 0.0
+        target, cpu = self._backend.target(level, self._release), time.process_time() - self._since
         return Outcome(target=target, seconds=dict(seconds), cpu=cpu, **fields)
 
 

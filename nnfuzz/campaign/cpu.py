@@ -15,7 +15,6 @@ class CpuMeter:
 
     def __init__(self) -> None:
         self._spent: defaultdict[str, float] = defaultdict(float)
-        self._phases: defaultdict[str, float] = defaultdict(float)
         self._probes, self._began = 0, time.process_time()
         self._ended: float | None = None
 
@@ -31,10 +30,8 @@ class CpuMeter:
             self._probes += probe
             for who, seconds in told.cpu.items():
                 self._spent[who] += seconds
-            for phase, seconds in told.phases.items():
-                self._phases[phase] += seconds
 
-    def per_test(self, tests: int, probing: bool = False) -> dict[str, float | dict[str, float]]:
+    def per_test(self, tests: int, probing: bool = False) -> dict[str, float]:
         """Milliseconds per test: `compilers` inside of their stages, `own` everything else, and
         the parts of that: this process, lanes, and what compilers' processes do beside.
 
@@ -49,8 +46,7 @@ class CpuMeter:
         for_probes = of_probes + spent.pop("probes", 0.0)
         compilers = spent.pop("compilers", 0.0)
         shares = {"own": sum(spent.values()), "compilers": compilers, **spent, "probes": for_probes}
-        phases = {name: _milliseconds(s, tests) for name, s in sorted(self._phases.items())}
-        return {**{name: _milliseconds(s, tests) for name, s in shares.items()}, "phases": phases}
+        return {name: _milliseconds(seconds, tests) for name, seconds in shares.items()}
 
 
 def _milliseconds(seconds: float, tests: int) -> float:

@@ -37,8 +37,7 @@ class Told:
 
     suspected: of a run that looks like a hang; then nothing else of the test counts yet.
     full_check: whether a deviation was found, where all outputs were judged though they agreed;
-    None elsewhere. cpu, phases: CPU seconds by kind of process, and in the lane by phase of the
-    test case. compilers: wall seconds inside of compilers, by backend. beyond_help: why no further
+    None elsewhere. cpu: CPU seconds by kind of process. compilers: wall seconds inside of compilers, by backend. beyond_help: why no further
     test can run; "" where one can.
     """
 
@@ -46,7 +45,6 @@ class Told:
     suspected: HangRow | None = None
     full_check: bool | None = None
     cpu: Mapping[str, float] = field(default_factory=dict)
-    phases: Mapping[str, float] = field(default_factory=dict)
     compilers: Mapping[str, float] = field(default_factory=dict)
     beyond_help: str = ""
 

@@ -100,9 +100,8 @@ class LaneService(Service):
         spent = {"lanes": time.process_time() - began, **cpu}
         if isinstance(order.test, Probe):
             spent = {"probes": sum(spent.values())}
-        phases = made.cpu if isinstance(made, TestCase) else {}
         helpless = self._compilers.beyond_help
-        return replace(told, cpu=spent, phases=phases, compilers=compilers, beyond_help=helpless)
+        return replace(told, cpu=spent, compilers=compilers, beyond_help=helpless)
 
     def _made(self, order: Order, report: Report) -> TestCase | Evidence:
         """The test case, or the evidence that there is none."""

@@ -390,7 +390,7 @@ class Scheduler:
         """Wall seconds of the campaign with earlier sessions, each from its first test on."""
         return self.recorder.seconds()
 
-    def cpu_ms(self) -> dict[str, float | dict[str, float]]:
+    def cpu_ms(self) -> dict[str, float]:
         """Milliseconds of CPU time per test of this session, by kind of process."""
         tests = self.recorder.figures.tests - self._tests_before
         return self.cpu.per_test(tests, self._probing)

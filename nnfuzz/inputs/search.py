@@ -153,7 +153,7 @@ class _Search:
         self.violations: Counter[int] = Counter()
         self.draws = self.steps = 0
         self.start = time.perf_counter()
-        self.cpu = time.process_time()
+        self.cpu: float | None = None
 
     @cached_property
     def limits(self) -> dict[str, Range]:
@@ -192,6 +192,13 @@ class _Search:
         return self._not_found()
 
     def _late(self) -> bool:
+        """Whether its CPU time is over, which is looked at only once so much wall time has passed:
+        that clock takes a system call.
+        """
+        if time.perf_counter() - self.start <= self.settings.seconds:
+            return False
+        if self.cpu is None:
+            self.cpu = time.process_time()
         return time.process_time() - self.cpu > self.settings.seconds
 
     def _draw(self, wanted: dict[str, Range], restart: int) -> tuple[Values, Violation | None]:

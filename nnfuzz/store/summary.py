@@ -62,7 +62,7 @@ class OwnFigures:
     reduce_seconds_missing: float = field(default=0.0, metadata=ROUNDED)
     hangs_of_survey: Mapping[str, int] = field(default_factory=dict)
     standstills: Mapping[str, int] = field(default_factory=dict)
-    cpu_ms: Mapping[str, float | Mapping[str, float]] = field(default_factory=dict)
+    cpu_ms: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -166,18 +166,17 @@ def _of(name: str, keys: Iterable[str]) -> tuple[str, ...]:
 class TestCase:
     """One model with its inputs, and the outputs that native PyTorch computes from them.
 
-    id: with the configuration it determines everything but times. graph: at
-    several sizes (nnfuzz.ir.sizes) if the model has a symbolic dimension, it is then run once for
-    each. model: serialized ONNX. inputs, weights, expected: arrays by name, in the dtypes of the
-    graph. seconds: per phase (generate, materialize, export, inputs), of wall time; cpu: of CPU
-    time. discarded: graphs that were
+    id: with the configuration it determines everything but times. graph: at several sizes
+    (nnfuzz.ir.sizes) if the model has a symbolic dimension, it is then run once for each. model:
+    serialized ONNX. inputs, weights, expected: arrays by name, in the dtypes of the graph. seconds:
+    per phase (generate, materialize, export, inputs), of wall time. discarded: graphs that were
     given up for want of inputs before this one. plain: of a rewritten model what it was before,
     else empty; `exporter` then names the steps (nnfuzz.rewrite.rewriting). motifs: names of those
     planted, with "~" and its kind behind a near miss. generated_for: the exporter, or the writer
     (nnfuzz.materialize.opsets), whose limits the graph keeps; its exporter is `exporter` unless the
-    model has a symbolic dimension or was rewritten. fault:
-    why the model must be refused; then graph and `plain` are what it was before, plain_inputs what
-    `plain` is run with, and there is nothing to expect.
+    model has a symbolic dimension or was rewritten. fault: why the model must be refused; then
+    graph and `plain` are what it was before, plain_inputs what `plain` is run with, and there is
+    nothing to expect.
     """
 
     __test__ = False  # not a pytest class
@@ -191,7 +190,6 @@ class TestCase:
     exporter: str = "torchscript"
     opset: int = 20
     seconds: dict[str, float] = field(default_factory=dict)
-    cpu: dict[str, float] = field(default_factory=dict)
     solver_checks: int = 0
     discarded: int = 0
     motifs: tuple[str, ...] = ()
@@ -266,7 +264,6 @@ class NotProduced:
     unsupported: bool = False
     graph: GraphView = NO_GRAPH
     seconds: dict[str, float] = field(default_factory=dict)
-    cpu: dict[str, float] = field(default_factory=dict)
     generated_for: str = ""
 
     def checked(self) -> NotProduced:

@@ -295,7 +295,6 @@ class CaseGenerator:
             exporter=exporter,
             opset=self.config.opset,
             seconds=case.seconds,
-            cpu=case.cpu,
             solver_checks=made.solver_checks,
             discarded=case.discarded,
             motifs=made.motifs if twin is None else (*made.motifs, twin.label),
@@ -464,7 +463,6 @@ class _Attempt:
         self.report = report
         self.now = "start"
         self.seconds: dict[str, float] = {}
-        self.cpu: dict[str, float] = {}
         self.graph = NO_GRAPH
         self.discarded = 0
 
@@ -472,12 +470,11 @@ class _Attempt:
     def phase(self, name: str) -> Iterator[None]:
         self.now = name
         self.report(name)
-        start, cpu = time.perf_counter(), time.process_time()
+        start = time.perf_counter()
         try:
             yield
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
-            self.cpu[name] = self.cpu.get(name, 0.0) + time.process_time() - cpu
 
     def failed(
         self, message: str, error: BaseException | None = None, stage: str = "fault"
@@ -494,7 +491,6 @@ class _Attempt:
             unsupported=isinstance(error, ExportError) and error.unsupported,
             graph=self.graph,
             seconds=self.seconds,
-            cpu=self.cpu,
             generated_for=self.generated_for,
         )
 

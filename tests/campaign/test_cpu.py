@@ -8,19 +8,18 @@ from nnfuzz.store.evidence import Evidence
 from nnfuzz.testcase.identity import Numbered
 
 
-def told(phases=(), **cpu):
-    return Told(Evidence(Numbered(1, 0), 0), cpu=cpu, phases=dict(phases))
+def told(**cpu):
+    return Told(Evidence(Numbered(1, 0), 0), cpu=cpu)
 
 
 def test_everything_but_compilers_is_our_own():
     meter = CpuMeter()
     meter.begin()
-    meter.add(told({"inputs": 0.4}, lanes=0.6, workers=0.2, compilers=0.8), probe=False)
+    meter.add(told(lanes=0.6, workers=0.2, compilers=0.8), probe=False)
     meter.end()
     meter.add(told(lanes=50.0), probe=False)
     spent = meter.per_test(100)
     assert (spent["lanes"], spent["compilers"], spent["workers"]) == (6, 8, 2)
-    assert spent["phases"] == {"inputs": 4.0}
     assert spent["own"] == round(6 + 2 + spent["parent"], 3)
     assert meter.per_test(0)["own"] == 0
 
