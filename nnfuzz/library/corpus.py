@@ -11,6 +11,7 @@ from pathlib import Path
 
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec, plugin_name
 from nnfuzz.backend.runner import BackendRunner, RunnerError
+from nnfuzz.base.files import cache_folder
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import run_probes
@@ -26,7 +27,6 @@ from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.library.case import case_from_onnx
 from nnfuzz.library.domains import chosen_domains
 from nnfuzz.library.experiment import Experiment, save_finding
-from nnfuzz.library.folders import cache_folder
 from nnfuzz.library.settings import (
     Specs,
     case_settings,
