@@ -43,9 +43,9 @@ from nnfuzz.backend.target import DIRECT
 from nnfuzz.base.threads import one_thread
 from nnfuzz.cli.progress import Silent
 from nnfuzz.library.corpus import unsupported
-from nnfuzz.library.diversity import PLAIN_OPSET
 from nnfuzz.library.settings import make_config
 from nnfuzz.library.shares import DEFAULT_PIPELINES, DEFAULT_QUANTIZE, DEFAULT_SKELETONS
+from nnfuzz.metrics.folders import PLAIN_OPSET
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.observer import Observer
 from nnfuzz.testcase.case import NotProduced
