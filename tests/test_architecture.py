@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 ROOMS = (
     "base ir operators solve generate materialize rewrite inputs quantize sandbox backend "
     "compare check invalid testcase triage experiment reduction records report findings "
-    "corpus bugs metrics feedback store parts campaign serve library cli fuzz "
+    "corpus bugs feedback store metrics parts campaign serve library cli fuzz "
     "__main__"
 ).split()
 ALLOWED = {

@@ -90,8 +90,8 @@ class BackendService(Service):
         self._job = RunLevels(b"", {}, ())
         # Imports the compiler before crash handlers are installed.
         self._since = time.process_time()
-        """When the compiler's work for the next outcome began, by the CPU clock of the process. That
-        is read twice for an outcome, since it takes a system call."""
+        """When the compiler's work for the next outcome began, by the CPU clock of the process,
+        which is read twice for an outcome, since that takes a system call."""
         self._release = self._backend.release
 
     # The next three keep the imported model, since a compiler may still read from its file.

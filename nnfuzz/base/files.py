@@ -115,3 +115,10 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def cache_folder() -> Path:
+    """Where nnfuzz keeps answers between campaigns, such as support tables."""
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("nnfuzz"))

@@ -37,8 +37,8 @@ class Told:
 
     suspected: of a run that looks like a hang; then nothing else of the test counts yet.
     full_check: whether a deviation was found, where all outputs were judged though they agreed;
-    None elsewhere. cpu: CPU seconds by kind of process. compilers: wall seconds inside of compilers, by backend. beyond_help: why no further
-    test can run; "" where one can.
+    None elsewhere. cpu: CPU seconds by kind of process. compilers: wall seconds inside of
+    compilers, by backend. beyond_help: why no further test can run; "" where one can.
     """
 
     evidence: Evidence

@@ -197,6 +197,21 @@ def find_tests(root: str | Path) -> list[TestFolder]:
     return [TestFolder(p, root.name if n == "." else n) for p, n in sorted(names.items())]
 
 
+def tests_in(folder: Path) -> list[TestFolder]:
+    """All tests below a folder. Raises: CorpusError, which names the fix, if there is none."""
+    if folder.is_file() and folder.suffix == ".onnx":
+        raise CorpusError(
+            f"{folder} is a model, and verify takes folders of models with expected outputs: "
+            f"nnfuzz check {folder} runs a model of your own"
+        )
+    tests = find_tests(folder)
+    if not tests:
+        raise CorpusError(
+            f"{folder} holds no tests: a test is a folder with model.onnx and test_data_set_0"
+        )
+    return tests
+
+
 def test_name(test: TestId) -> str:
     """The name of a test's folder."""
     if isinstance(test, Numbered):

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from nnfuzz.backend.contract import Backend
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.target import ONNX
+from nnfuzz.records.observer import Note
 from nnfuzz.report.repro import program_of
 from nnfuzz.report.templating import environment
 from nnfuzz.report.text import Quoted
 
 PYTEST_FILE = "test_models.py"
+USUAL = "onnxruntime"
+"""What test_models.py runs in a corpus for no compiler, or for one that needs nnfuzz to run."""
+
+
+def models_under_pytest(registry: BackendRegistry, specs: Sequence[BackendSpec], note: Note) -> str:
+    """The text of test_models.py: for the first of the compilers, else for the usual one."""
+    if own := pytest_file(specs[:1], registry):
+        return own
+    if specs:
+        note(f"{PYTEST_FILE} runs {USUAL}: {specs[0]} offers no program that does without nnfuzz")
+    return pytest_file([registry.parse(USUAL)] if USUAL in registry.names() else [], registry)
 
 
 def pytest_file(specs: Iterable[BackendSpec], registry: BackendRegistry) -> str:

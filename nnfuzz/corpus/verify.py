@@ -7,9 +7,9 @@ tolerances of their data.json, or else by `TOLERANCES`: floats must satisfy
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import chain
@@ -17,15 +17,17 @@ from itertools import chain
 import numpy as np
 
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
+from nnfuzz.backend.registry import BackendSpec
 from nnfuzz.backend.runner import BackendRunner, RunnerError
 from nnfuzz.base.reading import UNWRITTEN, Unreadable
-from nnfuzz.base.writing import ROUNDED
+from nnfuzz.base.writing import ROUNDED, as_json
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.corpus.layout import NO_TOLERANCES, DataSet, NotTensors, TestFolder, Tolerances
+from nnfuzz.corpus.layout import CASE, NO_TOLERANCES, DataSet, NotTensors, TestFolder, Tolerances
 from nnfuzz.corpus.tolerance import Tolerance
 from nnfuzz.experiment.blocking import ProducerJudge, examine
 from nnfuzz.ir.dtypes import is_floating
-from nnfuzz.testcase.case import TestCase
+from nnfuzz.records.observer import Steps
+from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.client import ProducerClient, ProducerError
 from nnfuzz.triage.signature import FAILURES
 
@@ -56,6 +58,9 @@ class Status(StrEnum):
     ERROR = "error"
 
 
+BAD = (Status.FAILED, Status.ERROR)
+
+
 @dataclass(frozen=True)
 class LevelResult:
     """The result of one test at one level. message: one line; details: traceback and output.
@@ -73,28 +78,42 @@ class LevelResult:
     kind: str = ""
 
 
-def verify_tests(
+def verify(
     tests: Sequence[TestFolder],
-    runner: BackendRunner,
-    judge: ProducerJudge | None,
-    levels: Sequence[str] | None = None,
-    seconds: float = math.inf,
-    producer: ProducerClient | None = None,
-) -> Iterator[list[LevelResult]]:
-    """Yields the results of each test, one per level.
+    spec: BackendSpec,
+    levels: Sequence[str],
+    judged: Callable[[LevelResult], LevelResult],
+    seconds: float,
+    show: Callable[[Sequence[LevelResult]], None],
+    steps: Steps,
+) -> list[LevelResult]:
+    """The results of all tests, one per level; by default at the backend's usual levels.
 
-    judge: ProducerClient.judge, or None to judge all tests by tolerances. seconds: time after which
-    no further test begins; the remaining ones are skipped. producer: see `verify_one`.
-    Raises: OptionError for an unknown level.
+    judged: marks known failures. seconds: time after which no further test begins; the remaining
+    ones are skipped. show: receives the results that are bad as they come.
+    Raises: RunnerError, ProducerError; OptionError for an unknown level.
     """
-    levels = list(levels or runner.backend.default_levels())
-    end = time.monotonic() + seconds
-    for test in tests:
-        if time.monotonic() < end:
-            yield verify_one(test, runner, judge, levels, producer)
-        else:
-            names = test.name, runner.name
-            yield [LevelResult(*names, level, Status.SKIPPED, NOT_BEGUN) for level in levels]
+    config = as_json(CaseConfig(exporter="direct", plugins=tuple(spec.plugins)))
+    ours = any((test.path / CASE).exists() for test in tests)
+    results: list[LevelResult] = []
+    with (
+        BackendRunner(spec) as runner,
+        ProducerClient(0, config) if ours else nullcontext() as producer,
+        steps("tests", len(tests)) as advance,
+    ):
+        judge = producer.judge if producer else None
+        levels, end = levels or runner.backend.default_levels(), time.monotonic() + seconds
+        for test in tests:
+            if time.monotonic() < end:
+                found = verify_one(test, runner, judge, levels, producer)
+            else:
+                late = test.name, runner.name
+                found = [LevelResult(*late, lv, Status.SKIPPED, NOT_BEGUN) for lv in levels]
+            results += (known := list(map(judged, found)))
+            show([r for r in known if r.status in BAD])
+            failed = sum(r.status in BAD for r in results)
+            advance(f"{failed} failed" if failed else "")
+    return results
 
 
 def verify_one(

@@ -5,28 +5,26 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from nnfuzz.backend.registry import BackendRegistry, BackendSpec, plugin_name
+from nnfuzz.backend.registry import BackendRegistry, plugin_name
 from nnfuzz.backend.runner import BackendRunner, RunnerError
+from nnfuzz.base.files import cache_folder
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import run_probes
 from nnfuzz.corpus.generate import CorpusPlan, check_unused, fill, supported_only
-from nnfuzz.corpus.known import KnownTestFailures
-from nnfuzz.corpus.layout import CASE, LICENSE, CorpusError, Entry, TestFolder, find_tests
+from nnfuzz.corpus.layout import LICENSE, CorpusError, Entry, TestFolder
 from nnfuzz.corpus.pick import Selection, gathered, pick
 from nnfuzz.corpus.producers import Producers
-from nnfuzz.corpus.pytest_file import PYTEST_FILE, pytest_file
+from nnfuzz.corpus.pytest_file import models_under_pytest
 from nnfuzz.corpus.selection import Budget
-from nnfuzz.corpus.verify import LevelResult, Status, verify_tests
 from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.library.case import case_from_onnx
 from nnfuzz.library.domains import chosen_domains
 from nnfuzz.library.experiment import Experiment, save_finding
-from nnfuzz.library.folders import cache_folder
 from nnfuzz.library.settings import (
     Specs,
     case_settings,
@@ -44,13 +42,10 @@ from nnfuzz.records.settings import FIRST_SECONDS
 from nnfuzz.records.versions import library_versions
 from nnfuzz.store.store import Store
 from nnfuzz.testcase.case import CaseConfig, ModelError, NotProduced, TestCase
-from nnfuzz.testcase.client import ProducerClient, ProducerError, ProducerSettingsError
+from nnfuzz.testcase.client import ProducerError, ProducerSettingsError
 from nnfuzz.testcase.identity import TestId
 
 DEFAULT_COUNT = 100
-USUAL = "onnxruntime"
-"""What test_models.py runs in a corpus for no compiler, or for one that needs nnfuzz to run."""
-BAD = (Status.FAILED, Status.ERROR)
 FLAKY = "it does not fail in the same way every time"
 NOT_AGAIN = "nnfuzz's own reference, or a second run, finds nothing wrong with the outputs"
 Watcher = Callable[[CampaignConfig, Path, str], AbstractContextManager[Observer]]
@@ -144,17 +139,6 @@ def _plan(request: CorpusRequest, registry: BackendRegistry, specs: Specs) -> Co
     )
 
 
-def models_under_pytest(
-    registry: BackendRegistry, specs: Sequence[BackendSpec], note: Note = ignore
-) -> str:
-    """The text of test_models.py: for the first of the compilers, else for the usual one."""
-    if own := pytest_file(specs[:1], registry):
-        return own
-    if specs:
-        note(f"{PYTEST_FILE} runs {USUAL}: {specs[0]} offers no program that does without nnfuzz")
-    return pytest_file([registry.parse(USUAL)] if USUAL in registry.names() else [], registry)
-
-
 def _of_singles(plan: CorpusPlan, producers: Producers, steps: Steps) -> CorpusPlan:
     """The plan with the models of one operator that show everything."""
     tests: list[TestId] = []
@@ -226,51 +210,6 @@ def select(
         runners = [stack.enter_context(BackendRunner(spec, registry)) for spec in specs]
         sources = gathered(models, runners, note, steps)
     return pick(out, models, sources, budget, models_under_pytest(registry, specs, note))
-
-
-def tests_in(folder: Path) -> list[TestFolder]:
-    """All tests below a folder. Raises: CorpusError, which names the fix, if there is none."""
-    if folder.is_file() and folder.suffix == ".onnx":
-        raise CorpusError(
-            f"{folder} is a model, and verify takes folders of models with expected outputs: "
-            f"nnfuzz check {folder} runs a model of your own"
-        )
-    tests = find_tests(folder)
-    if not tests:
-        raise CorpusError(
-            f"{folder} holds no tests: a test is a folder with model.onnx and test_data_set_0"
-        )
-    return tests
-
-
-def verify(
-    tests: Sequence[TestFolder],
-    spec: BackendSpec,
-    levels: Sequence[str],
-    known: KnownTestFailures,
-    seconds: float,
-    show: Callable[[Sequence[LevelResult]], None],
-    steps: Steps,
-) -> list[LevelResult]:
-    """The results of all tests. seconds: after which no further test begins. show: is called with
-    the results that are bad as they come. Raises: RunnerError, ProducerError, OptionError.
-    """
-    config = as_json(CaseConfig(exporter="direct", plugins=tuple(spec.plugins)))
-    ours = any((test.path / CASE).exists() for test in tests)
-    results: list[LevelResult] = []
-    with (
-        BackendRunner(spec) as runner,
-        ProducerClient(0, config) if ours else nullcontext() as producer,
-        steps("tests", len(tests)) as advance,
-    ):
-        judge = producer.judge if producer else None
-        for results_of_test in verify_tests(tests, runner, judge, levels, seconds, producer):
-            judged = list(map(known.judge, results_of_test))
-            results += judged
-            show([r for r in judged if r.status in BAD])
-            failed = sum(r.status in BAD for r in results)
-            advance(f"{failed} failed" if failed else "")
-    return results
 
 
 def save_failures(

@@ -14,11 +14,11 @@ from pathlib import Path
 from nnfuzz.backend.contract import Backend, meant, suggest
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.base.files import cache_folder
 from nnfuzz.base.writing import as_json
 from nnfuzz.corpus.layout import Entry
 from nnfuzz.corpus.producers import Producers
 from nnfuzz.library.case import operator_registry
-from nnfuzz.library.folders import cache_folder
 from nnfuzz.records.config import ConfigError
 from nnfuzz.records.observer import Note
 from nnfuzz.testcase.case import CaseConfig, TestCase

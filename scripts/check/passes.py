@@ -43,8 +43,8 @@ from nnfuzz.backend.target import DIRECT
 from nnfuzz.base.threads import one_thread
 from nnfuzz.cli.progress import Silent
 from nnfuzz.library.corpus import unsupported
-from nnfuzz.library.diversity import PLAIN_OPSET
 from nnfuzz.library.settings import make_config
+from nnfuzz.metrics.folders import PLAIN_OPSET
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.observer import Observer
 from nnfuzz.records.settings import SETTINGS

@@ -13,7 +13,7 @@ from nnfuzz.corpus.verify import (
     Status,
     _worst,
     output_difference,
-    verify_tests,
+    verify_one,
 )
 from nnfuzz.testcase.identity import Numbered
 
@@ -40,8 +40,9 @@ WRONG = {
 }
 
 
-def results_of(path, runner, judge, **options):
-    return [r for found in verify_tests(find_tests(path), runner, judge, **options) for r in found]
+def results_of(path, runner, judge, levels=("O0", "O3")):
+    tests = find_tests(path)
+    return [result for test in tests for result in verify_one(test, runner, judge, levels)]
 
 
 def test_ours_are_judged(case, runner, tmp_path):

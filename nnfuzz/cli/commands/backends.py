@@ -123,11 +123,12 @@ def _probe(
     out: Path | None,
     table: Path | None,
 ) -> int:
+    from nnfuzz.base.files import cache_folder
     from nnfuzz.campaign.session import run_probes
     from nnfuzz.cli.interrupt import Interrupt
     from nnfuzz.cli.progress import watcher
     from nnfuzz.feedback.support_cache import SupportCache, write_table
-    from nnfuzz.library.folders import cache_folder, default_folder
+    from nnfuzz.library.campaign import default_folder
     from nnfuzz.library.settings import chosen_backends, exporter_names, make_config
     from nnfuzz.store.store import Store
 

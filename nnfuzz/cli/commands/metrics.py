@@ -58,10 +58,14 @@ def metrics(
     changed models of a campaign was recorded while it ran. docs/METRICS.md has the definitions. A
     file that cannot be read is named and left out.
     """
+    from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.cli.progress import steps
-    from nnfuzz.library.diversity import compare_folders
+    from nnfuzz.library.settings import chosen_backends
+    from nnfuzz.metrics.folders import compare_folders
 
-    comparison = compare_folders(folders, listed(operators), backend or [], plugin or [], steps)
+    registry = BackendRegistry.discover(plugin or [])
+    specs = chosen_backends(registry, backend) if backend else ()
+    comparison = compare_folders(folders, listed(operators), registry, specs, steps)
     _say_left_out(comparison.counted)
     if json:
         from json import dumps

@@ -65,9 +65,9 @@ def table(
 
 def _show_operators(plugins: list[Path], whole: bool) -> None:
     """Prints the table. Raises: UsageError."""
+    from nnfuzz.base.files import cache_folder
     from nnfuzz.cli.operator_facts import cached_facts, operator_facts
     from nnfuzz.cli.vocabulary import UNKNOWN, rich_table, with_support
-    from nnfuzz.library.folders import cache_folder
 
     find = lambda: operator_facts(load_operators(plugins).specs())  # noqa: E731
     operators = find() if plugins else cached_facts(cache_folder() / "operators.json", find)
@@ -110,8 +110,8 @@ def _show_support(name: str, plugins: list[Path]) -> None:
     """
     from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.backend.releases import known_release
+    from nnfuzz.base.files import cache_folder
     from nnfuzz.feedback.support_cache import SupportCache, claims_of
-    from nnfuzz.library.folders import cache_folder
 
     registry = BackendRegistry.discover(plugins)
     spec = registry.parse(name)

@@ -91,15 +91,16 @@ def verify(
     from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.cli.progress import steps
     from nnfuzz.corpus.known import to_json
-    from nnfuzz.library.corpus import save_failures, tests_in
-    from nnfuzz.library.corpus import verify as run
+    from nnfuzz.corpus.layout import tests_in
+    from nnfuzz.corpus.verify import verify as run
+    from nnfuzz.library.corpus import save_failures
 
     expected = _known(known, baseline)
     chosen = shard(part)
     seconds = duration(time) if time is not None else math.inf
     spec = BackendRegistry.discover(plugin or []).parse(backend)
     tests = [test for index, test in enumerate(tests_in(folder)) if chosen.owns(index)]
-    verified = run(tests, spec, listed(level), expected, seconds, _show, steps)
+    verified = run(tests, spec, listed(level), expected.judge, seconds, _show, steps)
     notes = expected.notes(verified)
     if results is not None:
         about = {"backend": str(spec), "folder": folder.resolve().name}

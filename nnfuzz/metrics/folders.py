@@ -8,13 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from nnfuzz.backend.opsets import plain_model
-from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.untrusted import as_far_as, read_bytes
 from nnfuzz.ir.features import features
 from nnfuzz.ir.view import GraphView
-from nnfuzz.library.settings import chosen_backends
 from nnfuzz.materialize.model_graph import model_graph
 from nnfuzz.metrics.comparison import Counted, FolderComparison
 from nnfuzz.metrics.tally import Tally
@@ -31,8 +30,8 @@ PLAIN_OPSET = 17
 def compare_folders(
     folders: Sequence[Path],
     operators: Sequence[str],
-    backends: Sequence[str],
-    plugins: Sequence[Path],
+    registry: BackendRegistry,
+    backends: Sequence[BackendSpec],
     steps: Steps,
 ) -> FolderComparison:
     """The measures of all folders, of ONNX models or of campaigns.
@@ -43,25 +42,15 @@ def compare_folders(
     Unreadable, RunnerError.
     """
     with ExitStack() as stack:
-        runners = _runners(stack, backends, plugins)
+        silent = [str(spec) for spec in backends if not registry.get(spec.name).watches()]
+        if silent:
+            raise ConfigError(f"{', '.join(silent)} does not report what its passes change")
+        runners = [stack.enter_context(BackendRunner(spec, registry)) for spec in backends]
         counts = [_counted(folder, operators, runners, steps) for folder in folders]
         passes = _known_passes(runners)
     counted = [one for one, _ in counts]
     vocabulary = _vocabulary([known for _, known in counts], counted, operators)
     return FolderComparison(counted, vocabulary, passes)
-
-
-def _runners(
-    stack: ExitStack, backends: Sequence[str], plugins: Sequence[Path]
-) -> list[BackendRunner]:
-    if not backends:
-        return []
-    registry = BackendRegistry.discover(plugins)
-    specs = chosen_backends(registry, list(backends))
-    silent = [str(spec) for spec in specs if not registry.get(spec.name).watches()]
-    if silent:
-        raise ConfigError(f"{', '.join(silent)} does not report what its passes change")
-    return [stack.enter_context(BackendRunner(spec, registry)) for spec in specs]
 
 
 def _known_passes(runners: Sequence[BackendRunner]) -> dict[str, list[str]]:
