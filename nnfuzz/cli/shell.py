@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from nnfuzz.base.text import uncommanding, visible
-from nnfuzz.cli.declared import OTHERS, PANELS
+from nnfuzz.cli.options import OTHERS, PANELS
 from nnfuzz.records.settings import SETTINGS
 
 _USAGE_ERROR: Any = typer.BadParameter.__base__

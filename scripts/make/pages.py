@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from nnfuzz.cli.commands.rewrite import rules_text
-from nnfuzz.cli.vocabulary import HEADINGS, rows
+from nnfuzz.cli.operator_tables import HEADINGS, rows
 from nnfuzz.invalid.catalogue import KINDS
 from nnfuzz.operators.motif import Motif, load_motifs
 from nnfuzz.operators.registry import OpRegistry

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnfuzz.cli.declared import OTHERS
 from nnfuzz.cli.errors import FAULT, FINDINGS, OK, UsageError, writing
-from nnfuzz.cli.options import Original, Plugins
+from nnfuzz.cli.options import OTHERS, Original, Plugins
 
 if TYPE_CHECKING:
     from nnfuzz.experiment.bisection import BisectionStep

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nnfuzz.cli.declared import AMOUNT, MODELS, PROCESSES, taking
 from nnfuzz.cli.errors import OK, tell, writing
-from nnfuzz.cli.options import Backends, Plugins
+from nnfuzz.cli.options import AMOUNT, MODELS, PROCESSES, Backends, Plugins, taking
 from nnfuzz.cli.values import size
 
 if TYPE_CHECKING:

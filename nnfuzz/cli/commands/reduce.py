@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnfuzz.cli.declared import AMOUNT, PROCESSES
 from nnfuzz.cli.errors import FAULT, FINDINGS, OK, UsageError
-from nnfuzz.cli.options import OwnBackend, Plugins
+from nnfuzz.cli.options import AMOUNT, PROCESSES, OwnBackend, Plugins
 
 if TYPE_CHECKING:
     from nnfuzz.records.finding import Finding
@@ -53,7 +52,7 @@ def reduce(
 
 def _campaign(folder: Path, plugins: list[Path], workers: int, budget: int) -> int:
     from nnfuzz.cli.consent import Consent
-    from nnfuzz.cli.interrupt import Interrupt
+    from nnfuzz.cli.progress import Interrupt
     from nnfuzz.cli.summary import findings_table
     from nnfuzz.library.replaying import reduce_findings
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnfuzz.cli.declared import OTHERS
 from nnfuzz.cli.errors import FAULT, FINDINGS, NOT_COMPARED, OK
-from nnfuzz.cli.options import Original, OwnBackend, Plugins
+from nnfuzz.cli.options import OTHERS, Original, OwnBackend, Plugins
 
 if TYPE_CHECKING:
     from nnfuzz.findings.replay import Replayed
