@@ -160,15 +160,16 @@ def _code(error: Exception) -> int | None:
     from nnfuzz.base.reading import Unreadable
     from nnfuzz.campaign.lanes import PoolError
     from nnfuzz.records.config import ConfigError
+    from nnfuzz.reduction.trials import WorkerError
     from nnfuzz.store.store import StoreError
-    from nnfuzz.testcase.client import ProducerSettingsError
+    from nnfuzz.testcase.client import ProducerError, ProducerSettingsError
 
     named = Unreadable | ConfigError | StoreError | RegistryError | OptionError
     if isinstance(error, named | ProducerSettingsError):
         return USAGE
     if isinstance(error, RunnerError):
         return USAGE if BackendUnavailable.__name__ in str(error) else FAULT
-    return FAULT if isinstance(error, PoolError) else None
+    return FAULT if isinstance(error, PoolError | ProducerError | WorkerError) else None
 
 
 def _refused_path(error: Exception) -> str:

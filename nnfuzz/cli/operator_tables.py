@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import inspect
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING
 from nnfuzz.base.reading import Unreadable, read
 from nnfuzz.feedback.support import Support
 from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.materialize.opsets import OPSETS, default_opset
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,18 +22,20 @@ if TYPE_CHECKING:
     from nnfuzz.operators.operator import OpSpec
 
 
-EXPORTERS = tuple(name for name in OPSETS if name != "direct")
-"""Direct emission has no column: it writes every legal signature."""
+HEADINGS = ("operator", "opset", "ranks", "dtypes")
+UNKNOWN = "?"
+NARROW = 100  # columns of a terminal that HEADINGS do not fit into
+_WRAPPED = {"ranks": 8, "dtypes": 22}
+"""Headings of columns that may wrap in a terminal, and their least widths."""
 
 
 @dataclass(frozen=True)
 class OperatorFacts:
-    """One operator. cells: its columns of the table. keys: the written signatures that some opset
+    """One operator. cells: in the order of HEADINGS. keys: the written signatures that some opset
     admits. signatures: the number of all its signatures.
     """
 
     cells: tuple[str, ...]
-    summary: str
     keys: tuple[str, ...]
     signatures: int
 
@@ -70,39 +70,12 @@ def operator_facts(specs: Iterable[type[OpSpec]]) -> list[OperatorFacts]:
     from nnfuzz.check.legality import legal_signatures
     from nnfuzz.generate.catalog import signature_key
 
-    specs = list(specs)
-    written = [_written(specs, exporter) for exporter in EXPORTERS]
     facts = []
     for spec in sorted(specs, key=lambda s: s.name.lower()):
         keys = {signature_key(spec, *signature) for signature in legal_signatures(spec)}
-        lo, hi = spec.arity()
-        cells = (
-            spec.name,
-            spec.__module__.rpartition(".")[2],
-            f"{spec.since}+",
-            str(lo) if lo == hi else f"{lo}-{hi}",
-            _ranks(spec),
-            _dtypes(spec),
-            *(share(len(keys & made), len(keys)) for made in written),
-        )
-        summary = inspect.cleandoc(vars(spec).get("__doc__") or "").partition("\n")[0]
-        facts.append(OperatorFacts(cells, summary, tuple(sorted(keys)), len(spec.signatures())))
+        cells = (spec.name, f"{spec.since}+", _ranks(spec), _dtypes(spec))
+        facts.append(OperatorFacts(cells, tuple(sorted(keys)), len(spec.signatures())))
     return facts
-
-
-def _written(specs: Iterable[type[OpSpec]], exporter: str) -> frozenset[str]:
-    """The signatures that generation uses with an exporter, at the opset it has by default."""
-    from nnfuzz.check.versions import admitted_by_schema
-    from nnfuzz.generate.catalog import Catalog, NothingLeft
-    from nnfuzz.generate.config import GenerateConfig
-
-    opset = default_opset(exporter)
-    there = [spec for spec in specs if spec.since <= opset]
-    config = admitted_by_schema(GenerateConfig(exporter=exporter, opset=opset), there)
-    try:
-        return frozenset(Catalog(there, config).signature_keys())
-    except NothingLeft:
-        return frozenset()
 
 
 def share(part: int, whole: int) -> str:
@@ -137,41 +110,6 @@ def _names(dtypes: Iterable[DType]) -> str:
     return " ".join(dtype.value for dtype in DType if dtype in named)
 
 
-HEADINGS = ("operator", "family", "opset", "inputs", "ranks", "dtypes", *EXPORTERS)
-UNKNOWN = "?"
-FEW = ("operator", "opset", "ranks", "dtypes")
-"""The headings that a terminal has unless all are asked for."""
-NARROW = 100  # columns of a terminal that dtypes do not fit into
-_WRAPPED = {"ranks": 8, "dtypes": 22}
-"""Headings of columns that may wrap in a terminal, and their least widths."""
-
-
-@dataclass(frozen=True)
-class OperatorRow:
-    """One operator. cells: in the order of HEADINGS, then one per backend."""
-
-    cells: tuple[str, ...]
-    summary: str
-
-
-def rows(specs: Iterable[type[OpSpec]], supports: Mapping[str, Support]) -> list[OperatorRow]:
-    """One row per operator, sorted by name; `supports` has the table of each backend."""
-    return with_support(operator_facts(specs), supports)
-
-
-def with_support(
-    operators: Iterable[OperatorFacts], supports: Mapping[str, Support]
-) -> list[OperatorRow]:
-    """The rows of operators with known facts."""
-    return [
-        OperatorRow(
-            (*facts.cells, *(support_share(support, facts.keys) for support in supports.values())),
-            facts.summary,
-        )
-        for facts in operators
-    ]
-
-
 def support_share(support: Support, keys: Collection[str]) -> str:
     """The support of an operator's signatures: "yes", "no", "12 of 14", "?" if unknown."""
     decided = [support.entries.get(SupportKey.parse(key)) for key in keys]
@@ -184,22 +122,21 @@ def support_share(support: Support, keys: Collection[str]) -> str:
 
 
 def rich_table(
-    rows: Sequence[OperatorRow], backends: Sequence[str], width: int, whole: bool = False
+    operators: Iterable[OperatorFacts], supports: Mapping[str, Support], width: int
 ) -> Table:
-    """The table for a terminal of `width` columns; a narrow one shows support only.
+    """The table for a terminal of `width` columns; a narrow one shows names and support only.
 
-    backends: headings of the columns behind HEADINGS. whole: with all columns.
+    supports: of each backend, by the heading of its column.
     """
     from rich import box
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    own = HEADINGS if whole else FEW if width >= NARROW else FEW[:1]
-    headings = (*HEADINGS, *backends)
-    columns = [place for place, name in enumerate(headings) if name in own or name in backends]
-    for heading in (headings[place] for place in columns):
-        wraps = heading in _WRAPPED or heading in backends
+    own = HEADINGS if width >= NARROW else HEADINGS[:1]
+    for heading in (*own, *supports):
+        wraps = heading in _WRAPPED or heading in supports
         table.add_column(heading, no_wrap=not wraps, min_width=_WRAPPED.get(heading))
-    for row in rows:
-        table.add_row(*(row.cells[place] for place in columns))
+    for facts in operators:
+        shares = (support_share(support, facts.keys) for support in supports.values())
+        table.add_row(*facts.cells[: len(own)], *shares)
     return table

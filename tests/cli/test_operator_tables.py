@@ -5,12 +5,10 @@ from __future__ import annotations
 import pytest
 
 from nnfuzz.cli.operator_tables import (
-    EXPORTERS,
     HEADINGS,
     cached_facts,
     operator_facts,
     rich_table,
-    rows,
     support_share,
 )
 from nnfuzz.feedback.support import Support, SupportEntry
@@ -45,46 +43,31 @@ def test_verdicts_count_signatures():
     assert support_share(support, ["d", "e"]) == "?"
 
 
-def test_rows_tell_types_and_ranks():
-    registry = OpRegistry.load().select(["Where", "MatMul", "Cast"])
-    found = {row.cells[0]: dict(zip(HEADINGS, row.cells)) for row in rows(registry.specs(), {})}
+def test_facts_tell_types_and_ranks():
+    facts = operator_facts(OpRegistry.load().select(["Where", "MatMul", "Cast"]).specs())
+    found = {each.cells[0]: dict(zip(HEADINGS, each.cells)) for each in facts}
     assert list(found) == ["Cast", "MatMul", "Where"]
     assert found["Where"]["dtypes"].startswith("bool; ")
-    assert found["Where"]["inputs"] == "3"
     assert "->" in found["Cast"]["dtypes"]
-    assert found["MatMul"]["family"] == "linalg"
-    assert found["MatMul"]["torchscript"] == "6 of 8"
 
 
 def test_a_narrow_terminal_shows_whole_names():
     from rich.console import Console
 
-    found = rows(OpRegistry.load().select(["BatchNormalization"]).specs(), {})
+    found = operator_facts(OpRegistry.load().select(["BatchNormalization"]).specs())
     for width, heading in ((60, False), (160, True)):
         console = Console(width=width)
         with console.capture() as capture:
-            console.print(rich_table(found, [], width))
+            console.print(rich_table(found, {}, width))
         assert "BatchNormalization" in capture.get()
         assert ("dtypes" in capture.get()) == heading
 
 
-def test_rows_tell_what_exporters_write():
-    specs = OpRegistry.load().select(["Tanh", "Attention"]).specs()
-    found = {row.cells[0]: dict(zip(HEADINGS, row.cells)) for row in rows(specs, {})}
-    assert [found["Attention"][name] for name in EXPORTERS] == ["no", "no"]
-    assert all("of" in found["Tanh"][n] or found["Tanh"][n] == "yes" for n in EXPORTERS)
-
-
-def test_a_terminal_has_few_columns_unless_all_are_asked_for():
-    from rich.console import Console
-
-    found = rows(OpRegistry.load().select(["Add"]).specs(), {"toy": Support("toy")})
-    console = Console(width=160)
-    for whole, wanted in ((False, 5), (True, len(HEADINGS) + 1)):
-        table = rich_table(found, ["toy 1.0"], console.width, whole)
-        headings = [column.header for column in table.columns]
-        assert len(headings) == wanted and headings[-1] == "toy 1.0"
-        assert [*table.columns[-1].cells] == ["?"]
+def test_a_backend_has_a_column():
+    found = operator_facts(OpRegistry.load().select(["Add"]).specs())
+    table = rich_table(found, {"toy 1.0": Support("toy")}, 160)
+    assert [column.header for column in table.columns] == [*HEADINGS, "toy 1.0"]
+    assert [*table.columns[-1].cells] == ["?"]
 
 
 @pytest.mark.parametrize(

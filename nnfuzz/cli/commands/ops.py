@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnfuzz.cli.errors import FINDINGS, OK, UsageError, tell
-from nnfuzz.cli.options import AMOUNT, MODELS, OTHERS, TESTED, Plugins
+from nnfuzz.cli.options import AMOUNT, MODELS, TESTED, Plugins
 from nnfuzz.cli.shell import Grouped, GroupedGroup
 
 if TYPE_CHECKING:
@@ -44,19 +44,12 @@ def table(
             "-b",
         ),
     ] = None,
-    whole: Annotated[
-        bool,
-        OTHERS.option(
-            "Show every column: families, inputs, what exporters write, all backends.", "", "--all"
-        ),
-    ] = False,
     plugin: Plugins = None,
 ) -> None:
     """List the operators that models are made of; check their specs.
 
     \b
     nnfuzz ops                       all operators, and their support by installed compilers
-    nnfuzz ops --all                 the same with exporters and model optimisers
     nnfuzz ops --backend tvm         signatures that TVM does not support, by exporter
     nnfuzz ops check Conv MatMul     compare specs with PyTorch and ONNX
     """
@@ -66,39 +59,29 @@ def table(
         for name in backend:
             _show_support(name, plugin or [])
     else:
-        _show_operators(plugin or [], whole)
+        _show_operators(plugin or [])
 
 
-def _show_operators(plugins: list[Path], whole: bool) -> None:
+def _show_operators(plugins: list[Path]) -> None:
     """Prints the table. Raises: UsageError."""
-    from nnfuzz.cli.operator_tables import (
-        UNKNOWN,
-        cached_facts,
-        operator_facts,
-        rich_table,
-        with_support,
-    )
+    from nnfuzz.cli.operator_tables import UNKNOWN, cached_facts, operator_facts, rich_table
     from nnfuzz.library.folders import cache_folder
 
     find = lambda: operator_facts(load_operators(plugins).specs())  # noqa: E731
     operators = find() if plugins else cached_facts(cache_folder() / "operators.json", find)
-    known = _known_support(cache_folder(), whole)
-    supports = {name: support for name, (_, support) in known.items()}
-    rows = with_support(operators, supports)
-    headings = [f"{name} {version}".strip() for name, (version, _) in known.items()]
+    supports = _known_support(cache_folder())
     console = terminal()
-    console.print(rich_table(rows, headings, console.width, whole))
-    print(f"{len(rows)} operators, {sum(o.signatures for o in operators)} signatures")
+    console.print(rich_table(operators, supports, console.width))
+    print(f"{len(operators)} operators, {sum(o.signatures for o in operators)} signatures")
     if supports:
         print(f"support as far as campaigns and probes have tried it; {UNKNOWN}: not tried yet")
     else:
         print("to learn what a compiler supports, fuzz it, or run nnfuzz backends --probe NAME")
 
 
-def _known_support(folder: Path, all_: bool) -> dict[str, tuple[str, Support]]:
-    """(version, support table) of installed backends, of the installed release if that ran here.
-
-    all_: of exporters, model optimisers and backends of which nothing is known as well.
+def _known_support(folder: Path) -> dict[str, Support]:
+    """The support tables of installed compilers, of the installed release if that ran here, by
+    name and version.
     """
     from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.backend.releases import known_release
@@ -110,8 +93,9 @@ def _known_support(folder: Path, all_: bool) -> dict[str, tuple[str, Support]]:
         backend = registry.get(name)
         release = known_release(backend)
         version, support = cache.known(name, release)
-        if all_ or (support.entries and not backend.baseline):
-            known[name] = release if is_of({name: version}, release) else version, support
+        if support.entries and not backend.baseline:
+            shown = release if is_of({name: version}, release) else version
+            known[f"{name} {shown}".strip()] = support
     return known
 
 
