@@ -67,21 +67,19 @@ class Display:
         self._live = live
 
     def update(self, snapshot: CampaignSnapshot) -> None:
-        from rich.text import Text
-
-        self._live.update(Text(line(snapshot)))
+        self._live.update(self._text(line(snapshot)))
 
     def finding(self, row: FindingRow) -> None:
-        from rich.text import Text
-
-        self._live.console.print(
-            Text("FOUND ", style="bold red") + Text(visible(f"{row.title} [{row.signature}]"))
-        )
+        found = self._text(f"{row.title} [{row.signature}]")
+        self._live.console.print(self._text("FOUND ", "bold red") + found)
 
     def note(self, text: str) -> None:
+        self._live.console.print(self._text(f"note: {text}", "dim"))
+
+    def _text(self, text: str, style: str = "") -> Any:
         from rich.text import Text
 
-        self._live.console.print(Text(visible(f"note: {text}"), style="dim"))
+        return Text(visible(text), style)
 
 
 @contextmanager
