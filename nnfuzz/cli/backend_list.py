@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import Field, dataclass, fields
+from dataclasses import Field, fields
 from typing import Any
 
 from nnfuzz.backend.contract import Backend, BackendOptions
@@ -13,35 +13,29 @@ from nnfuzz.backend.runner import BackendRunner, RunnerError
 from nnfuzz.cli.errors import plain_message
 
 
-@dataclass(frozen=True)
-class _Row:
-    """One backend that can be used. helper: whether it only rewrites models for a compiler."""
-
-    helper: bool
-    name: str
-    release: str
-    levels: str
-    options: str
-
-
 def overview(registry: BackendRegistry) -> Iterator[str]:
     """Lines on all backends, the installed ones first, without starting or importing a compiler."""
-    rows, missing = [], []
+    compilers: list[tuple[str, ...]] = []
+    helpers: list[tuple[str, ...]] = []
+    missing: list[str] = []
     for name in registry.names():
         try:
             backend = registry.get(name)
-            if reason := backend.missing():
-                missing.append(f"    {name}: {reason}")
-            else:
-                rows.append(_row(backend, name))
+            reason = backend.missing()
         except RegistryError as error:
-            missing.append(f"    {name}: {error}")
-    compilers, helpers = ([r for r in rows if r.helper is helper] for helper in (False, True))
-    for title, group in (
+            reason = str(error)
+        if reason:
+            missing.append(f"    {name}: {reason}")
+        else:
+            (helpers if backend.baseline else compilers).append(_cells(backend, name))
+    for title, rows in (
         ("installed (* levels that are compared by default)", compilers),
         ("installed exporters and model optimisers", helpers),
     ):
-        yield from (f"{title}:", *_table(group)) if group else ()
+        widths = [max(map(len, column)) for column in zip(*rows)]
+        yield from [f"{title}:"] if rows else []
+        for row in rows:
+            yield "    " + "  ".join(cell.ljust(n) for cell, n in zip(row, widths)).rstrip()
     yield from ("not here:", *missing) if missing else ()
     yield "options of every backend:"
     yield from _options(fields(BackendOptions))
@@ -49,18 +43,12 @@ def overview(registry: BackendRegistry) -> Iterator[str]:
     yield "whether a backend starts: nnfuzz backends --check NAME"
 
 
-def _row(backend: type[Backend], name: str) -> _Row:
-    options = " ".join(f"{option.name}={option.default}" for option in _own(backend))
-    release = known_release(backend)
-    return _Row(bool(backend.baseline), name, release, _levels(backend), options)
-
-
-def _table(rows: list[_Row]) -> Iterator[str]:
-    """The rows as lines with columns."""
-    cells = [(row.name, row.release, row.levels, row.options) for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells)]
-    for row in cells:
-        yield "    " + "  ".join(cell.ljust(n) for cell, n in zip(row, widths)).rstrip()
+def _cells(backend: type[Backend], name: str) -> tuple[str, ...]:
+    """Name, release, levels, and the options that not every backend has with this default."""
+    common = {option.name: option.default for option in fields(BackendOptions)}
+    own = [o for o in fields(backend.Options) if common.get(o.name, o) != o.default]
+    options = " ".join(f"{option.name}={option.default}" for option in own)
+    return name, known_release(backend), _levels(backend), options
 
 
 def backend_lines(registry: BackendRegistry, spec: BackendSpec, check: bool) -> Iterator[str]:
@@ -93,12 +81,6 @@ def _state(registry: BackendRegistry, spec: BackendSpec, check: bool) -> str:
 def _levels(backend: type[Backend]) -> str:
     default = backend.default_levels()
     return " ".join(f"{level}*" if level in default else level for level in backend.levels)
-
-
-def _own(backend: type[Backend]) -> list[Field[object]]:
-    """The options that not every backend has with this default."""
-    common = {option.name: option.default for option in fields(BackendOptions)}
-    return [o for o in fields(backend.Options) if common.get(o.name, o) != o.default]
 
 
 def _options(options: tuple[Field[Any], ...]) -> Iterator[str]:

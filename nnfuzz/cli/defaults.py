@@ -19,8 +19,8 @@ from typing import Any
 import typer
 
 from nnfuzz.base.untrusted import making_sense, read_text
-from nnfuzz.cli.declared import settable, values_of
 from nnfuzz.cli.errors import UsageError
+from nnfuzz.cli.options import settable, values_of
 
 FILE = "nnfuzz.toml"
 

@@ -75,3 +75,18 @@ def backend_of(
     if own is None:
         return None
     return replace(registry.spec(own.name, own.options, own.release), label=own.label)
+
+
+def opened_for_run(
+    finding: Path, original: bool, text: str, plugins: Iterable[Path]
+) -> tuple[Path, Finding, BackendSpec | None]:
+    """The folder of the model that is taken, its finding, and the backend to run it on, which a
+    finding without a model lacks. Raises: what `open_with_consent` and `backend_of` raise.
+    """
+    from nnfuzz.cli.consent import Consent
+
+    folder = chosen_model(finding, original)
+    consent = Consent(folder, plugins)
+    opened = open_with_consent(folder, consent)
+    spec = backend_of(opened, text, plugins, consent) if opened.case.model else None
+    return folder, opened, spec

@@ -14,21 +14,18 @@ import typer
 from nnfuzz.base.text import one_line
 from nnfuzz.cli.commands.backends import backends
 from nnfuzz.cli.commands.bisect import bisect
-from nnfuzz.cli.commands.bugs_export import bugs
+from nnfuzz.cli.commands.bugs import bugs
 from nnfuzz.cli.commands.check import check
 from nnfuzz.cli.commands.file import file
-from nnfuzz.cli.commands.fuzz import fuzz
+from nnfuzz.cli.commands.fuzz import fuzz, merge, settings
 from nnfuzz.cli.commands.generate import generate
-from nnfuzz.cli.commands.merge import merge
 from nnfuzz.cli.commands.metrics import metrics
-from nnfuzz.cli.commands.ops_check import ops
+from nnfuzz.cli.commands.ops import ops
 from nnfuzz.cli.commands.reduce import reduce
 from nnfuzz.cli.commands.replay import replay
-from nnfuzz.cli.commands.report import report
+from nnfuzz.cli.commands.report import report, serve
 from nnfuzz.cli.commands.rewrite import rewrite
 from nnfuzz.cli.commands.select import select
-from nnfuzz.cli.commands.serve import serve
-from nnfuzz.cli.commands.settings import settings
 from nnfuzz.cli.commands.show import show
 from nnfuzz.cli.commands.verify import verify
 from nnfuzz.cli.defaults import FILE, read_defaults
@@ -163,15 +160,16 @@ def _code(error: Exception) -> int | None:
     from nnfuzz.base.reading import Unreadable
     from nnfuzz.campaign.lanes import PoolError
     from nnfuzz.records.config import ConfigError
+    from nnfuzz.reduction.trials import WorkerError
     from nnfuzz.store.store import StoreError
-    from nnfuzz.testcase.client import ProducerSettingsError
+    from nnfuzz.testcase.client import ProducerError, ProducerSettingsError
 
     named = Unreadable | ConfigError | StoreError | RegistryError | OptionError
     if isinstance(error, named | ProducerSettingsError):
         return USAGE
     if isinstance(error, RunnerError):
         return USAGE if BackendUnavailable.__name__ in str(error) else FAULT
-    return FAULT if isinstance(error, PoolError) else None
+    return FAULT if isinstance(error, PoolError | ProducerError | WorkerError) else None
 
 
 def _refused_path(error: Exception) -> str:

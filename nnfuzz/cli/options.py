@@ -1,15 +1,146 @@
-"""The options that several commands share, as annotated types; None where one is not given."""
+"""Options of commands under their headings; those of settings are derived from nnfuzz.records."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from nnfuzz.base.setting import GROUPS, NAMES, Setting
 from nnfuzz.cli.consent import remember
-from nnfuzz.cli.declared import OTHERS, SUPPORT, TESTED, option_of
+from nnfuzz.cli.errors import UsageError
 from nnfuzz.records.settings import SETTINGS
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A heading under which --help lists options."""
+
+    title: str
+
+    def option(self, help: str, metavar: str = "", *names: str, **more: object) -> Any:
+        """An option for an annotation. metavar: "" for a flag. more: arguments of typer.Option."""
+        more |= {"help": help, "metavar": metavar or None, "rich_help_panel": self.title}
+        declared: Any = typer.Option
+        return declared(*names, **more)
+
+    def flag(self, help: str, *names: str) -> object:
+        """An option without a value. names: "--name", or "--name/--no-name" for both answers."""
+        return self.option(help, "", *names, show_default=False)
+
+
+PANELS = tuple(map(Panel, GROUPS))
+"""All headings in the order of --help."""
+TESTED, AMOUNT, CRITERION, MODELS, WRITTEN, REPORTED, SUPPORT, PROCESSES, OTHERS = PANELS
+
+
+def option_of(name: str, *spellings: str, **more: object) -> Any:
+    """The option for a setting, for an annotation; it gives what is typed."""
+    declared = SETTINGS[name]
+    panel = Panel(declared.group)
+    return panel.option(declared.described, declared.kind.unit, *spellings, **more)
+
+
+def taking(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Adds the options of settings to a command, which gets the values of those that were given as
+    `given`, by the names of their fields.
+    """
+
+    def decorated(function: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(function, include_extras=True)
+        own = [
+            parameter.replace(annotation=hints[parameter.name])
+            for parameter in inspect.signature(function).parameters.values()
+            if parameter.name != "given"
+        ]
+
+        def command(**values: Any) -> None:
+            asked = {name: values.pop(_parameter(name)) for name in names}
+            given = {SETTINGS[n].field: value for n, value in asked.items() if value is not None}
+            function(given=given, **values)
+
+        command.__name__, command.__doc__ = function.__name__, function.__doc__
+        command.__module__ = function.__module__
+        parameters = [*own, *map(_option, names)]
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return command
+
+    return decorated
+
+
+def _parameter(name: str) -> str:
+    return name.replace("-", "_")
+
+
+def _option(name: str) -> inspect.Parameter:
+    """The parameter of a setting, with its value; an option with names may be repeated."""
+    several = SETTINGS[name].kind is NAMES
+    more = {"parser": _parser(SETTINGS[name])}
+    if several:
+        more["callback"] = _joined
+    return inspect.Parameter(
+        _parameter(name),
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[list[str] | None if several else str | None, option_of(name, **more)],
+    )
+
+
+def _joined(values: list[tuple[str, ...]] | None) -> tuple[str, ...] | None:
+    return tuple(name for names in values for name in names) if values else None
+
+
+def _parser(declared: Setting) -> Callable[[Any], Any]:
+    def parse(text: Any) -> Any:
+        """Raises: typer.BadParameter."""
+        try:
+            return declared.kind.read(str(text))
+        except ValueError as error:
+            raise typer.BadParameter(f"{error}.") from error
+
+    return parse
+
+
+def values_of(command: Any, texts: Iterable[str]) -> dict[str, Any]:
+    """The values of NAME=VALUE by the names of fields. Raises: UsageError that names the fix.
+
+    command: the click command, whose own options are no settings for --set.
+    """
+    values = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        declared = named(command, name)
+        if not equals:
+            raise UsageError(f"--set {name} needs a value: --set {name}={declared.kind.unit}")
+        try:
+            values[declared.field] = declared.kind.read(value)
+        except ValueError as error:
+            raise UsageError(f"--set {name}: {error}") from error
+    return values
+
+
+def named(command: Any, name: str) -> Setting:
+    """The setting for --set of a name. Raises: UsageError, which names the fix."""
+    from nnfuzz.backend.contract import suggest
+
+    if any(f"--{name}" in param.opts for param in command.params):
+        raise UsageError(f"--set: {name} is an option: --{name}")
+    known = settable(command)
+    if name not in known:
+        hint = f"{suggest(name, known)} (nnfuzz settings lists them)"
+        raise UsageError(f"--set: there is no setting {name!r}; {hint}")
+    return known[name]
+
+
+def settable(command: Any) -> dict[str, Setting]:
+    """The settings that are no options of a command, by name."""
+    options = {name for param in command.params for name in param.opts}
+    return {name: each for name, each in SETTINGS.items() if f"--{name}" not in options}
+
 
 Exporter = Annotated[str | None, option_of("exporter")]
 Opset = Annotated[int | None, option_of("opset")]

@@ -1,12 +1,16 @@
-"""Live progress of a campaign: a display in a terminal, a line every ten seconds elsewhere."""
+"""Live progress, in a terminal or as a line every ten seconds, and Ctrl-C."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO
 
 from nnfuzz.base.text import visible
@@ -62,21 +66,19 @@ class Display:
         self._live = live
 
     def update(self, snapshot: CampaignSnapshot) -> None:
-        from rich.text import Text
-
-        self._live.update(Text(line(snapshot)))
+        self._live.update(self._text(line(snapshot)))
 
     def finding(self, row: FindingRow) -> None:
-        from rich.text import Text
-
-        self._live.console.print(
-            Text("FOUND ", style="bold red") + Text(visible(f"{row.title} [{row.signature}]"))
-        )
+        found = self._text(f"{row.title} [{row.signature}]")
+        self._live.console.print(self._text("FOUND ", "bold red") + found)
 
     def note(self, text: str) -> None:
+        self._live.console.print(self._text(f"note: {text}", "dim"))
+
+    def _text(self, text: str, style: str = "") -> Any:
         from rich.text import Text
 
-        self._live.console.print(Text(visible(f"note: {text}"), style="dim"))
+        return Text(visible(text), style)
 
 
 @contextmanager
@@ -222,3 +224,39 @@ def _counted(label: str, total: int) -> Advance:
             print(f"{label}: {done} of {total}{', ' if note else ''}{note}", file=sys.stderr)
 
     return advance
+
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interrupt:
+    """While entered, the first SIGINT, SIGTERM or SIGHUP is only remembered; the second SIGINT or
+    SIGTERM kills. A terminal that closes may send several SIGHUP; where nohup has them ignored,
+    they stay so.
+    """
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._before: dict[int, object] = {}
+
+    def asked(self) -> bool:
+        """Whether the user wants the campaign to end."""
+        return self._asked
+
+    def __enter__(self) -> Interrupt:
+        heard = [number for number in _SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+        self._before = {number: signal.signal(number, self._on) for number in heard}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def _on(self, number: int, frame: FrameType | None) -> None:
+        if self._asked and number != signal.SIGHUP:
+            # The workers die with this process: their fork servers watch it.
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        self._asked = True
+        with contextlib.suppress(OSError):  # there is no terminal any more
+            print("\nending; press Ctrl-C again to kill", file=sys.stderr, flush=True)

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from nnfuzz.base.text import uncommanding, visible
-from nnfuzz.cli.declared import OTHERS, PANELS
+from nnfuzz.cli.options import OTHERS, PANELS
 from nnfuzz.records.settings import SETTINGS
 
 _USAGE_ERROR: Any = typer.BadParameter.__base__
@@ -20,18 +20,7 @@ ARGUMENTS = "Arguments"
 
 
 class Grouped(TyperCommand):
-    """A command whose --help lists options by their panels, in plain text.
-
-    The value of an option with a metavar in brackets may be left out: then it is "".
-    """
-
-    def make_parser(self, ctx: Any) -> Any:
-        parser: Any = super().make_parser(ctx)
-        names = {n for p in self.params if str(p.metavar).startswith("[") for n in p.opts}
-        parse = parser.parse_args
-
-        parser.parse_args = lambda args: parse(_completed(args, names))
-        return parser
+    """A command whose --help lists options by their panels, in plain text."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Raises: click's UsageError, with what an argument too many, or an unknown option that is
@@ -55,14 +44,6 @@ def _meant(message: str) -> str:
     if ".onnx" in message:
         return ". A model is checked by nnfuzz check; --set seed-models=DIR starts from models"
     return ". Several names of one option are joined by commas, as in --operators Add,Mul"
-
-
-def _completed(args: list[str], names: set[str]) -> list[str]:
-    """With "" behind every one of the names that has no value."""
-    given: list[str] = []
-    for arg, after in zip(args, [*args[1:], "-"]):
-        given += [arg, ""] if arg in names and after.startswith("-") else [arg]
-    return given
 
 
 class GroupedGroup(TyperGroup):

@@ -24,8 +24,7 @@ from rich.progress import track
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
-from nnfuzz.cli.declared import option_of
-from nnfuzz.cli.options import Exporter, Opset
+from nnfuzz.cli.options import Exporter, Opset, option_of
 from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.ir.support_key import operators_in
 from nnfuzz.library.settings import exporter_names

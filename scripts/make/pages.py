@@ -5,19 +5,23 @@ python -m scripts.make.pages FOLDER     # the same as files
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from nnfuzz.cli.commands.rewrite import rules_text
-from nnfuzz.cli.vocabulary import HEADINGS, rows
+from nnfuzz.cli.operator_tables import HEADINGS, operator_facts, share
 from nnfuzz.invalid.catalogue import KINDS
+from nnfuzz.materialize.opsets import OPSETS, default_opset
 from nnfuzz.operators.motif import Motif, load_motifs
+from nnfuzz.operators.operator import OpSpec
 from nnfuzz.operators.registry import OpRegistry
 from scripts.make import bugs
 from scripts.recall import page as recall
 
+EXPORTERS = tuple(name for name in OPSETS if name != "direct")
 NOTE = "Made from the code when the site is built."
 
 
@@ -79,17 +83,42 @@ reduction know nothing of it. [Contributing](../CONTRIBUTING.md#add-a-skeleton) 
 
 def operators() -> str:
     """Every operator with its types and what exporters write of it."""
-    found = rows(OpRegistry.load().specs(), {})
-    cells = ((f"`{row.cells[0]}`", *row.cells[1:], row.summary) for row in found)
-    lines = [(*HEADINGS, ""), ["---"] * (len(HEADINGS) + 1), *cells]
-    table = (f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in c)} |\n" for c in lines)
+    specs = sorted(OpRegistry.load().specs(), key=lambda spec: spec.name.lower())
+    written = [_written(specs, exporter) for exporter in EXPORTERS]
+    lines = []
+    for spec, facts in zip(specs, operator_facts(specs)):
+        name, *cells = facts.cells
+        family, (lo, hi) = spec.__module__.rpartition(".")[2], spec.arity()
+        inputs = str(lo) if lo == hi else f"{lo}-{hi}"
+        shares = [share(len(made.intersection(facts.keys)), len(facts.keys)) for made in written]
+        summary = inspect.cleandoc(vars(spec).get("__doc__") or "").partition("\n")[0]
+        lines.append((f"`{name}`", family, inputs, *cells, *shares, summary))
+    headings = (HEADINGS[0], "family", "inputs", *HEADINGS[1:], *EXPORTERS, "")
+    table = [headings, ["---"] * len(headings), *lines]
+    escaped = ([cell.replace("|", "\\|") for cell in cells] for cells in table)
     return (
-        f"# Operators\n\n{len(found)} operators. {NOTE}\n\n"
+        f"# Operators\n\n{len(specs)} operators. {NOTE}\n\n"
         "opset: the first one that the operator can be emitted for. dtypes: of each type variable "
-        "of the inputs;\nan arrow precedes those of an output of its own. Exporters: how many of "
-        "the operator's signatures one\nwrites at its newest opset; direct emission writes all."
-        f"\n\n{''.join(table)}"
+        "of the inputs;\nan arrow precedes those of an output of its own. "
+        f"{', '.join(EXPORTERS)}: how many of the operator's\nsignatures the exporter writes at "
+        "its newest opset; direct emission writes all.\n\n"
+        + "".join(f"| {' | '.join(cells)} |\n" for cells in escaped)
     )
+
+
+def _written(specs: Iterable[type[OpSpec]], exporter: str) -> frozenset[str]:
+    """The signatures that generation uses with an exporter, at the opset it has by default."""
+    from nnfuzz.check.versions import admitted_by_schema
+    from nnfuzz.generate.catalog import Catalog, NothingLeft
+    from nnfuzz.generate.config import GenerateConfig
+
+    opset = default_opset(exporter)
+    there = [spec for spec in specs if spec.since <= opset]
+    config = admitted_by_schema(GenerateConfig(exporter=exporter, opset=opset), there)
+    try:
+        return frozenset(Catalog(there, config).signature_keys())
+    except NothingLeft:
+        return frozenset()
 
 
 PAGES: dict[str, Callable[[], str]] = {

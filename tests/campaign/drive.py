@@ -36,8 +36,7 @@ def settings(tests, plan, backend, reducer="", **more):
 
 def main():
     from nnfuzz.campaign.session import run_campaign
-    from nnfuzz.cli.interrupt import Interrupt
-    from nnfuzz.cli.progress import watcher
+    from nnfuzz.cli.progress import Interrupt, watcher
     from nnfuzz.feedback.support_cache import SupportCache
     from nnfuzz.store.store import Store
 

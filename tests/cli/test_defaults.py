@@ -38,7 +38,7 @@ def test_tables_become_parameters_of_commands(tmp_path):
     dtypes = ["bool", "int8"]
     plugin = "mine.py"
     [ops]
-    page = "ops.md"
+    backend = "tvm"
     [ops.check]
     seed = 3
     """
@@ -50,7 +50,7 @@ def test_tables_become_parameters_of_commands(tmp_path):
             "set": ["full-check=1", "learn=false", "dtypes=bool,int8"],
             "plugin": ["mine.py"],
         },
-        "ops": {"page": "ops.md", "check": {"seed": 3}},
+        "ops": {"backend": ["tvm"], "check": {"seed": 3}},
     }
 
 

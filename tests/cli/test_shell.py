@@ -8,8 +8,8 @@ import sys
 import pytest
 import typer
 
-from nnfuzz.cli.declared import OTHERS
 from nnfuzz.cli.main import application
+from nnfuzz.cli.options import OTHERS
 
 FEW = 6
 """Options up to which a command needs no groups."""

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnfuzz.base.writing import as_json
-from nnfuzz.cli.declared import AMOUNT, OTHERS, SUPPORT, TESTED
 from nnfuzz.cli.errors import FINDINGS, OK, tell, writing
-from nnfuzz.cli.options import Exporter, Fresh, Opset, Plugins
+from nnfuzz.cli.options import AMOUNT, OTHERS, SUPPORT, TESTED, Exporter, Fresh, Opset, Plugins
 
 if TYPE_CHECKING:
     from nnfuzz.backend.registry import BackendRegistry
@@ -125,8 +124,7 @@ def _probe(
 ) -> int:
     from nnfuzz.base.files import cache_folder
     from nnfuzz.campaign.session import run_probes
-    from nnfuzz.cli.interrupt import Interrupt
-    from nnfuzz.cli.progress import watcher
+    from nnfuzz.cli.progress import Interrupt, watcher
     from nnfuzz.feedback.support_cache import SupportCache, write_table
     from nnfuzz.library.campaign import default_folder
     from nnfuzz.library.settings import chosen_backends, exporter_names, make_config

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnfuzz.cli.declared import OTHERS
-from nnfuzz.cli.errors import FAULT, FINDINGS, OK, UsageError, writing
-from nnfuzz.cli.options import Original, Plugins
+from nnfuzz.cli.errors import FINDINGS, OK, UsageError, writing
+from nnfuzz.cli.options import OTHERS, Original, Plugins
 
 if TYPE_CHECKING:
     from nnfuzz.experiment.bisection import BisectionStep
@@ -39,16 +38,11 @@ def bisect(
     one, and the result goes to it. Exit code 1 while the finding reproduces
     in its own release, 0 once it does not.
     """
-    from nnfuzz.cli.consent import Consent
-    from nnfuzz.cli.findings import backend_of, chosen_model, open_with_consent
+    from nnfuzz.cli.findings import opened_for_run
     from nnfuzz.findings.bisection import NotReproduced, write_bisection
     from nnfuzz.library.replaying import bisect_finding
-    from nnfuzz.testcase.client import ProducerError
 
-    folder = chosen_model(finding, original)
-    consent = Consent(folder, plugin or [])
-    opened = open_with_consent(folder, consent)
-    spec = backend_of(opened, "", plugin or [], consent) if opened.case.model else None
+    folder, opened, spec = opened_for_run(finding, original, "", plugin or [])
     if spec is None:
         raise UsageError("a finding about an exporter has no compiler to bisect")
     try:
@@ -56,9 +50,6 @@ def bisect(
     except NotReproduced as error:
         typer.echo(str(error))
         raise typer.Exit(OK) from error
-    except ProducerError as error:
-        typer.echo(f"error: the oracle failed, please report this: {error}", err=True)
-        raise typer.Exit(FAULT) from error
     with writing(folder):
         write_bisection(folder, result)
     for bisection in result:

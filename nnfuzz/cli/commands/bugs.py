@@ -1,20 +1,22 @@
-"""`nnfuzz bugs`: the ledger of bugs. Here are the commands that keep it."""
+"""`nnfuzz bugs`: the ledger of bugs, checks of releases, and bugs as tests."""
 
 from __future__ import annotations
 
+import sys
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnfuzz.cli.declared import OTHERS, REPORTED
-from nnfuzz.cli.errors import FINDINGS, OK, UsageError, tell, writing
-from nnfuzz.cli.options import Plugins
+from nnfuzz.cli.ci import JUnit, SummaryMd, write_reports
+from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK, UsageError, tell, writing
+from nnfuzz.cli.options import OTHERS, REPORTED, TESTED, Plugins
 from nnfuzz.cli.shell import Grouped, GroupedGroup
 
 if TYPE_CHECKING:
     from nnfuzz.bugs.bug import Bug
+    from nnfuzz.bugs.checking import Checked
     from nnfuzz.bugs.ledger import Ledger
 
 HELP = """Keep bugs in a ledger: a folder for git, with a folder for each bug.
@@ -183,3 +185,126 @@ def _changed(bug: Bug, fields: list[str]) -> Bug:
         listed = [item for item in value.split(",") if item]
         data[name] = listed if isinstance(getattr(bug, name), tuple) else value
     return bug_of(data)
+
+
+_SHOWN = 300  # characters of a line
+
+
+@bugs.command(cls=Grouped)
+def check(
+    chosen: Chosen = None,
+    ledger: LedgerFolder = LEDGER,
+    release: Annotated[
+        str, TESTED.option("Check this release, in an environment of its own.", "RELEASE")
+    ] = "",
+    python: Annotated[
+        str, TESTED.option("Check the compiler that this interpreter has installed.", "PATH")
+    ] = "",
+    dry_run: Annotated[
+        bool, REPORTED.flag("Print the changes and leave the ledger as it is.", "--dry-run")
+    ] = False,
+    junit: JUnit = None,
+    summary_md: SummaryMd = None,
+    plugin: Plugins = None,
+) -> None:
+    """Run the scripts of all bugs, and move their states.
+
+    Exit code 1 if one is back, 4 if no script could run.
+
+    \b
+    nnfuzz bugs check                            the installed compilers
+    nnfuzz bugs check onnxruntime --release 1.32.0
+    nnfuzz bugs check tvm --python build/venv/bin/python      a build of your own
+
+    A bug that a release does not show is fixed in it, and one that was fixed and shows again is
+    back. A script that fails in another way than its bug is reported, and changes nothing. The
+    scripts are programs that run with your rights: check ledgers of people whom you trust.
+    """
+    from nnfuzz.backend.registry import BackendRegistry
+    from nnfuzz.bugs.checking import NEWS, BugChange, Checker, counts
+    from nnfuzz.bugs.environments import Interpreters
+    from nnfuzz.bugs.ledger import Ledger
+
+    if release and python:
+        raise UsageError("--release and --python: give one of them")
+    if release and not chosen:
+        raise UsageError("name the system that the release is of: nnfuzz bugs check SYSTEM ...")
+    book, there = Ledger.opened(ledger), Interpreters(BackendRegistry.discover(plugin or []), tell)
+    checker = Checker(
+        book,
+        there.of_release(release) if release else there.of_python(python or sys.executable),
+        tell,
+        date.today(),
+        not dry_run,
+    )
+    done: list[Checked] = []
+    with writing(ledger):
+        for checked in checker.check_all(book.chosen(chosen or [])):
+            done.append(checked)
+            typer.echo(checked.line[:_SHOWN])
+    news = [c.line for c in done if c.change in NEWS]
+    rows = [c.row for c in done]
+    write_reports(rows, "bugs", f"Bugs of {ledger}", news, junit, summary_md)
+    totals = ", ".join(f"{n} {change}" for change, n in counts(done).items())
+    typer.echo(totals or "there is no bug to check")
+    if any(c.is_regression for c in done):
+        raise typer.Exit(FINDINGS)
+    ran = any(c.change is not BugChange.CANNOT_RUN for c in done)
+    raise typer.Exit(OK if ran or not done else NOT_COMPARED)
+
+
+PYTEST, NODE_TEST = "pytest", "onnx-node-test"
+
+
+@bugs.command(cls=Grouped)
+def export(
+    chosen: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[SYSTEM|BUG]...", help="Bugs, or all of a system.", show_default=False
+        ),
+    ],
+    out: Annotated[Path, OTHERS.option("Folder for the tests.", "DIR", show_default=False)],
+    style: Annotated[
+        str,
+        OTHERS.option(
+            "pytest, or onnx-node-test for folders with a model and its data.",
+            "STYLE",
+            "--as",
+        ),
+    ] = PYTEST,
+    xfail: Annotated[
+        bool,
+        OTHERS.flag("Mark the tests as expected to fail, for a suite that is green.", "--xfail"),
+    ] = False,
+    ledger: LedgerFolder = LEDGER,
+) -> None:
+    """Write bugs as tests that fail with the bug, and pass without it.
+
+    \b
+    nnfuzz bugs export onnxruntime/mismatch-reducesum-2f0367 --out tests
+    nnfuzz bugs export tvm --xfail --out tests/python/relax
+
+    A test runs the bug's script, which is put into a folder beside it. A bug without a script, or
+    for node tests without a model, is skipped with a message; exit code 1 if nothing was written.
+    """
+    from nnfuzz.bugs.bug import BugError
+    from nnfuzz.bugs.exporting import node_test, pytest_file
+    from nnfuzz.bugs.ledger import Ledger
+
+    if style not in (PYTEST, NODE_TEST):
+        raise UsageError(f"there is no style {style!r}: {PYTEST}, {NODE_TEST}")
+    book, written = Ledger.opened(ledger), 0
+    for name in book.chosen(chosen):
+        try:
+            with writing(out):
+                if style == NODE_TEST:
+                    place = node_test(book, name, out)
+                else:
+                    place = pytest_file(book, name, out, xfail)
+        except BugError as error:
+            tell(f"{name}: no test: {error}")
+            continue
+        written += 1
+        typer.echo(place)
+    raise typer.Exit(OK if written else FINDINGS)

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nnfuzz.cli.declared import CRITERION, MODELS, REPORTED
 from nnfuzz.cli.errors import FAULT, FINDINGS, NOT_COMPARED, OK, UsageError, writing
 from nnfuzz.cli.limits import computing
-from nnfuzz.cli.options import Backends, Levels, Plugins
+from nnfuzz.cli.options import CRITERION, MODELS, REPORTED, Backends, Levels, Plugins
 from nnfuzz.cli.values import listed, require_file, require_folder
 
 if TYPE_CHECKING:

@@ -9,10 +9,9 @@ from typing import Annotated
 import typer
 
 from nnfuzz.backend.issue_form import PLAIN
-from nnfuzz.cli.declared import REPORTED
 from nnfuzz.cli.errors import OK, UsageError, tell
 from nnfuzz.cli.limits import computing
-from nnfuzz.cli.options import Original, Plugins
+from nnfuzz.cli.options import REPORTED, Original, Plugins
 
 COMPUTING = 300.0
 """CPU seconds for the text of the issue."""

@@ -1,4 +1,4 @@
-"""`nnfuzz fuzz`: options in, campaign out."""
+"""`nnfuzz fuzz`: settings in, campaign out; `nnfuzz settings` and `nnfuzz merge`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nnfuzz.base.setting import GROUPS
 from nnfuzz.cli.ci import JUnit, SummaryMd
-from nnfuzz.cli.declared import AMOUNT, OTHERS, REPORTED, taking, values_of
 from nnfuzz.cli.defaults import from_file
 from nnfuzz.cli.errors import FAULT, FINDINGS, OK, USAGE, UsageError, tell
-from nnfuzz.cli.options import Backends, Plugins
+from nnfuzz.cli.options import (
+    AMOUNT,
+    OTHERS,
+    REPORTED,
+    Backends,
+    Plugins,
+    settable,
+    taking,
+    values_of,
+)
 from nnfuzz.records.settings import SETTINGS
 
 if TYPE_CHECKING:
@@ -73,7 +82,7 @@ def fuzz(
     _check(settings, resume)
     if not quiet:
         tell("starting the compilers and PyTorch; the first test follows in some seconds")
-    from nnfuzz.cli.campaign_reports import report_campaign
+    from nnfuzz.cli.ci import report_campaign
     from nnfuzz.library.campaign import Request
 
     if resume and "backend" in from_file(context):
@@ -129,8 +138,7 @@ def _fuzz(
     request: Request, resume: bool, fresh: bool, quiet: bool
 ) -> tuple[CampaignResult, CampaignConfig]:
     """Runs a session of a campaign and prints its summary."""
-    from nnfuzz.cli.interrupt import Interrupt
-    from nnfuzz.cli.progress import watcher
+    from nnfuzz.cli.progress import Interrupt, watcher
     from nnfuzz.cli.summary import print_summary
     from nnfuzz.library.campaign import Campaign
 
@@ -184,3 +192,58 @@ def nothing_ran(summary: Summary, interrupted: bool) -> str:
     else:
         why = "the time was over before the first one ended: give it more --time or --set probe=0"
     return f"not a single test was run: {why}"
+
+
+def settings(context: typer.Context) -> None:
+    """List the settings that nnfuzz fuzz --set NAME=VALUE changes: values, meanings, defaults.
+
+    \b
+    nnfuzz fuzz -b tvm --set epoch=64 --set learn=no
+
+    In nnfuzz.toml they stand under [fuzz], without "set", as options do.
+    """
+    group: Any = context.parent and context.parent.command
+    known = settable(group.commands["fuzz"])
+    formatter = context.make_formatter()
+    for title in GROUPS:
+        own = [each for each in known.values() if each.group == title]
+        if own:
+            with formatter.section(title):
+                formatter.write_dl([(f"{s.name}={s.kind.unit}", s.described) for s in own])
+    typer.echo(formatter.getvalue().strip())
+
+
+def merge(
+    parts: Annotated[
+        list[Path],
+        typer.Argument(metavar="PART...", help="Folders of campaigns.", show_default=False),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR",
+            help="Folder of the whole; an earlier result of this command gets what is new.",
+        ),
+    ],
+) -> None:
+    """Merge the parts of a campaign: its tests, findings and counts, each once.
+
+    \b
+    nnfuzz merge part1 part2 part3 --out whole
+    nnfuzz merge part3 --out whole                        part3 has gone on meanwhile
+
+    Parts are campaigns of one seed with equal settings, made with nnfuzz fuzz --set shard. Neither
+    their order nor how often one is given matters. The result is a campaign for every command but
+    fuzz --resume; nnfuzz reduce decides which findings of different parts have one cause. Exit
+    code 1 for findings, 0 for none, 2 if they are no parts of one campaign.
+    """
+    from nnfuzz.campaign.session import CampaignResult
+    from nnfuzz.cli.summary import print_summary
+    from nnfuzz.parts.merging import merge
+    from nnfuzz.records.config import CampaignConfig
+    from nnfuzz.store.summary import read_summary
+
+    with merge(parts, out, tell) as store:
+        result = CampaignResult.of(store, read_summary(out))
+        print_summary(result, CampaignConfig.from_json(store.config()))
+    raise typer.Exit(FINDINGS if result.findings else OK)

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nnfuzz.cli.declared import AMOUNT, MODELS, PROCESSES, taking
 from nnfuzz.cli.errors import OK, tell, writing
-from nnfuzz.cli.options import Backends, Plugins
+from nnfuzz.cli.options import AMOUNT, MODELS, PROCESSES, Backends, Plugins, taking
 from nnfuzz.cli.values import size
 
 if TYPE_CHECKING:
-    from nnfuzz.records.config import CampaignConfig
-    from nnfuzz.records.observer import Observer
     from nnfuzz.testcase.case import NotProduced
 
 
@@ -65,13 +62,13 @@ def generate(
     choose are passed over, so that data.json can say how far an output may be off. Run it against a
     compiler with nnfuzz verify, or any runner of ONNX's backend tests.
     """
-    from nnfuzz.cli.progress import steps
+    from nnfuzz.cli.progress import steps, watcher
     from nnfuzz.library.corpus import CorpusRequest
     from nnfuzz.library.corpus import generate as fill
 
     request = CorpusRequest(
         out=out,
-        watcher=_watcher,
+        watcher=partial(watcher, False),
         count=count,
         singles=singles,
         max_bytes=size(max_bytes) if max_bytes is not None else 0,
@@ -88,12 +85,6 @@ def generate(
         corpus = fill(request)
     _report(out, corpus.models, corpus.skipped)
     raise typer.Exit(OK)
-
-
-def _watcher(config: CampaignConfig, folder: Path, what: str) -> AbstractContextManager[Observer]:
-    from nnfuzz.cli.progress import watcher
-
-    return watcher(False, config, folder, what)
 
 
 def _report(out: Path, models: int, skipped: Sequence[NotProduced]) -> None:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnfuzz.cli.declared import MODELS, OTHERS
 from nnfuzz.cli.errors import OK, tell, writing
-from nnfuzz.cli.options import Backends, Plugins
+from nnfuzz.cli.options import MODELS, OTHERS, Backends, Plugins
 from nnfuzz.cli.values import listed
 
 if TYPE_CHECKING:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnfuzz.cli.declared import OTHERS, TESTED
-from nnfuzz.cli.errors import tell
-from nnfuzz.cli.operators import load_operators, terminal
-from nnfuzz.cli.options import Plugins
-from nnfuzz.cli.shell import GroupedGroup
+from nnfuzz.cli.errors import FINDINGS, OK, UsageError, tell
+from nnfuzz.cli.options import AMOUNT, MODELS, TESTED, Plugins
+from nnfuzz.cli.shell import Grouped, GroupedGroup
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.console import Console
+
+    from nnfuzz.check.runtimes import Runtime
     from nnfuzz.feedback.support import Support
+    from nnfuzz.operators.registry import OpRegistry
 
 ops = typer.Typer(
     help="List the operators that models are made of; check their specs.",
@@ -38,19 +43,12 @@ def table(
             "-b",
         ),
     ] = None,
-    whole: Annotated[
-        bool,
-        OTHERS.option(
-            "Show every column: families, inputs, what exporters write, all backends.", "", "--all"
-        ),
-    ] = False,
     plugin: Plugins = None,
 ) -> None:
     """List the operators that models are made of; check their specs.
 
     \b
     nnfuzz ops                       all operators, and their support by installed compilers
-    nnfuzz ops --all                 the same with exporters and model optimisers
     nnfuzz ops --backend tvm         signatures that TVM does not support, by exporter
     nnfuzz ops check Conv MatMul     compare specs with PyTorch and ONNX
     """
@@ -60,34 +58,29 @@ def table(
         for name in backend:
             _show_support(name, plugin or [])
     else:
-        _show_operators(plugin or [], whole)
+        _show_operators(plugin or [])
 
 
-def _show_operators(plugins: list[Path], whole: bool) -> None:
+def _show_operators(plugins: list[Path]) -> None:
     """Prints the table. Raises: UsageError."""
     from nnfuzz.base.files import cache_folder
-    from nnfuzz.cli.operator_facts import cached_facts, operator_facts
-    from nnfuzz.cli.vocabulary import UNKNOWN, rich_table, with_support
+    from nnfuzz.cli.operator_tables import UNKNOWN, cached_facts, operator_facts, rich_table
 
     find = lambda: operator_facts(load_operators(plugins).specs())  # noqa: E731
     operators = find() if plugins else cached_facts(cache_folder() / "operators.json", find)
-    known = _known_support(cache_folder(), whole)
-    supports = {name: support for name, (_, support) in known.items()}
-    rows = with_support(operators, supports)
-    headings = [f"{name} {version}".strip() for name, (version, _) in known.items()]
+    supports = _known_support(cache_folder())
     console = terminal()
-    console.print(rich_table(rows, headings, console.width, whole))
-    print(f"{len(rows)} operators, {sum(o.signatures for o in operators)} signatures")
+    console.print(rich_table(operators, supports, console.width))
+    print(f"{len(operators)} operators, {sum(o.signatures for o in operators)} signatures")
     if supports:
         print(f"support as far as campaigns and probes have tried it; {UNKNOWN}: not tried yet")
     else:
         print("to learn what a compiler supports, fuzz it, or run nnfuzz backends --probe NAME")
 
 
-def _known_support(folder: Path, all_: bool) -> dict[str, tuple[str, Support]]:
-    """(version, support table) of installed backends, of the installed release if that ran here.
-
-    all_: of exporters, model optimisers and backends of which nothing is known as well.
+def _known_support(folder: Path) -> dict[str, Support]:
+    """The support tables of installed compilers, of the installed release if that ran here, by
+    name and version.
     """
     from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.backend.releases import known_release
@@ -99,8 +92,9 @@ def _known_support(folder: Path, all_: bool) -> dict[str, tuple[str, Support]]:
         backend = registry.get(name)
         release = known_release(backend)
         version, support = cache.known(name, release)
-        if all_ or (support.entries and not backend.baseline):
-            known[name] = release if is_of({name: version}, release) else version, support
+        if support.entries and not backend.baseline:
+            shown = release if is_of({name: version}, release) else version
+            known[f"{name} {shown}".strip()] = support
     return known
 
 
@@ -136,3 +130,138 @@ def _show_support(name: str, plugins: list[Path]) -> None:
         )
         for key, why in sorted(refused.items()):
             print(f"  {key}: {why}")
+
+
+LOG_WIDTH = 180
+
+
+def load_operators(plugins: Iterable[Path]) -> OpRegistry:
+    """All operators, with those of plug-in files. Raises: UsageError."""
+    from nnfuzz.backend.registry import import_plugin
+    from nnfuzz.operators.registry import OpRegistry
+
+    try:
+        registry = OpRegistry.load(import_plugin(path) for path in plugins)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    for note in registry.notes:
+        tell(note)
+    return registry
+
+
+def terminal() -> Console:
+    """A rich console of the terminal's width; LOG_WIDTH columns where stdout is no terminal."""
+    from rich.console import Console
+
+    if sys.stdout.isatty():
+        return Console(highlight=False, file=sys.__stdout__)
+    return Console(highlight=False, width=LOG_WIDTH)
+
+
+@ops.command(cls=Grouped)
+def check(
+    operators: Annotated[
+        list[str] | None,
+        typer.Argument(help="Names of operators [default: all]."),
+    ] = None,
+    instances: Annotated[
+        int,
+        AMOUNT.option(
+            "Instances of each kind (forward, backward, broken, blind) per operator.", "N", min=1
+        ),
+    ] = 20,
+    seed: Annotated[
+        int,
+        MODELS.option("Same seed, same instances.", "S", min=0),
+    ] = 0,
+    backend: Annotated[
+        list[str] | None,
+        TESTED.option(
+            "Compiler whose least optimised level arbitrates as well.",
+            "NAME[,KEY=VALUE]",
+            "--backend",
+            "-b",
+        ),
+    ] = None,
+    implementations: Annotated[
+        list[Path] | None,
+        TESTED.option(
+            "Further reference implementation: operators in NumPy (or a folder of such).", "FILE.py"
+        ),
+    ] = None,
+    plugin: Plugins = None,
+) -> None:
+    """Check operator specs against PyTorch and ONNX; exit code 1 if there are problems.
+
+    Solved instances must run and have the inferred type, instances with one broken condition must
+    be rejected, and instances that PyTorch accepts should not be refused (the table has the refused
+    share). Then PyTorch's results are compared with those of onnx.reference and of further
+    implementations of the ONNX operators: a difference must be declared as a waiver, and every
+    waiver must occur. Where all operators are checked, every attribute of the ONNX operators must
+    be set to another value than its default now and then.
+
+    Columns: forward, backward: solved instances that ran; unsolved: drawn, but not solved;
+    unconfirmed: ran, but no ONNX runtime can compute them. accepted: random instances that PyTorch
+    and ONNX take; refused: those of them that the spec refuses; torch only: refused, and not what
+    ONNX means either. broken: instances with one broken condition; torch rejects: those that
+    PyTorch rejects; needless: those that both take, so that the condition asks for too much; empty:
+    instances without elements that were checked. Then how often each implementation agreed.
+    """
+    from nnfuzz.check.operators import check_operators
+    from nnfuzz.check.reach import reach_problems
+    from nnfuzz.check.report import CheckReport, listing, report_table
+    from nnfuzz.cli.progress import steps
+
+    registry = _selected(load_operators(plugin or []), operators or [])
+    specs = registry.specs()
+    compilers = _compilers(backend or [], plugin or [])
+    runtimes = {**_runtimes(implementations or []), **dict(compilers)}
+    reports: list[CheckReport] = []
+    with steps("checking operators", len(specs)) as advance:
+        for report in check_operators(specs, seed, instances, runtimes, registry.waivers):
+            reports.append(report)
+            advance(report.operator)
+    terminal().print(report_table(reports))
+    never = [] if operators else list(reach_problems(specs, seed))
+    for line in [*listing(reports), *never]:
+        terminal().print(line, markup=False, soft_wrap=True)
+    raise typer.Exit(OK if not never and all(report.ok for report in reports) else FINDINGS)
+
+
+def _selected(registry: OpRegistry, names: Sequence[str]) -> OpRegistry:
+    try:
+        return registry.select(names or list(registry))
+    except KeyError as error:
+        raise UsageError(str(error.args[0])) from error
+
+
+def _compilers(backends: Sequence[str], plugins: Sequence[Path]) -> Iterator[tuple[str, Runtime]]:
+    from nnfuzz.backend.registry import BackendRegistry
+    from nnfuzz.check.runtimes import runtime_of
+    from nnfuzz.library.settings import chosen_backends
+
+    if backends:
+        registry = BackendRegistry.discover(plugins)
+        for spec in chosen_backends(registry, list(backends)):
+            if spec.release:
+                raise UsageError(f"{spec}: this command runs what is installed, no other release")
+            yield spec.name, runtime_of(spec.load())
+
+
+def _runtimes(paths: Sequence[Path]) -> dict[str, Runtime]:
+    """The reference implementations by name: onnx's, and those in files. Raises: UsageError."""
+    from nnfuzz.backend.registry import import_plugin
+    from nnfuzz.check.runtimes import (
+        BUNDLED,
+        STANDARD_IMPLEMENTATION,
+        runtime_of_standard_implementations,
+    )
+    from nnfuzz.check.standard_implementation import standard_implementations_of
+
+    files = [f for path in paths for f in (sorted(path.glob("*.py")) if path.is_dir() else [path])]
+    own = [op for file in files for op in standard_implementations_of(import_plugin(file))]
+    return (
+        {**BUNDLED, STANDARD_IMPLEMENTATION: runtime_of_standard_implementations(own)}
+        if own
+        else dict(BUNDLED)
+    )

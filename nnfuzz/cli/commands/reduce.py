@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnfuzz.cli.declared import AMOUNT, PROCESSES
-from nnfuzz.cli.errors import FAULT, FINDINGS, OK, UsageError
-from nnfuzz.cli.options import OwnBackend, Plugins
+from nnfuzz.cli.errors import FINDINGS, OK, UsageError
+from nnfuzz.cli.options import AMOUNT, PROCESSES, OwnBackend, Plugins
 
 if TYPE_CHECKING:
     from nnfuzz.records.finding import Finding
@@ -53,7 +52,7 @@ def reduce(
 
 def _campaign(folder: Path, plugins: list[Path], workers: int, budget: int) -> int:
     from nnfuzz.cli.consent import Consent
-    from nnfuzz.cli.interrupt import Interrupt
+    from nnfuzz.cli.progress import Interrupt
     from nnfuzz.cli.summary import findings_table
     from nnfuzz.library.replaying import reduce_findings
 
@@ -73,17 +72,12 @@ def _finding(finding: Path, backend: str, plugin: list[Path], budget: int) -> No
     from nnfuzz.cli.findings import backend_of, open_with_consent
     from nnfuzz.library.replaying import reduce_in_folder
     from nnfuzz.reduction.case import ReduceConfig
-    from nnfuzz.reduction.trials import WorkerError
 
     consent = Consent(finding, plugin)
     config = ReduceConfig(budget, watch=_shown if sys.stderr.isatty() else _silent)
-    try:
-        opened = open_with_consent(finding, consent)
-        spec = backend_of(opened, backend, plugin, consent)
-        done, reduced = reduce_in_folder(finding, opened, spec, config, consent)
-    except WorkerError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(FAULT) from error
+    opened = open_with_consent(finding, consent)
+    spec = backend_of(opened, backend, plugin, consent)
+    done, reduced = reduce_in_folder(finding, opened, spec, config, consent)
     _report(finding, done, reduced)
     raise typer.Exit(FINDINGS)
 

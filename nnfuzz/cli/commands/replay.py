@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnfuzz.cli.declared import OTHERS
-from nnfuzz.cli.errors import FAULT, FINDINGS, NOT_COMPARED, OK
-from nnfuzz.cli.options import Original, OwnBackend, Plugins
+from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK
+from nnfuzz.cli.options import OTHERS, Original, OwnBackend, Plugins
 
 if TYPE_CHECKING:
     from nnfuzz.findings.replay import Replayed
@@ -38,20 +37,11 @@ def replay(
     as well), unsupported by now, not compared (exit code 4: the model runs, and no element of its
     outputs is comparable), or fixed.
     """
-    from nnfuzz.cli.consent import Consent
-    from nnfuzz.cli.findings import backend_of, chosen_model, open_with_consent
+    from nnfuzz.cli.findings import opened_for_run
     from nnfuzz.library.replaying import replay as run_again
-    from nnfuzz.testcase.client import ProducerError
 
-    folder = chosen_model(finding, original or regenerate)
-    consent = Consent(folder, plugin or [])
-    opened = open_with_consent(folder, consent)
-    try:
-        spec = backend_of(opened, backend, plugin or [], consent) if opened.case.model else None
-        result = run_again(opened, spec, regenerate, typer.echo)
-    except ProducerError as error:
-        typer.echo(f"error: the oracle failed, please report this: {error}", err=True)
-        raise typer.Exit(FAULT) from error
+    _, opened, spec = opened_for_run(finding, original or regenerate, backend, plugin or [])
+    result = run_again(opened, spec, regenerate, typer.echo)
     name = backend.partition(",")[0]
     _show(opened, result, name if name != opened.failure.backend else "")
     raise typer.Exit(FINDINGS if result.fails else OK if result.compared else NOT_COMPARED)

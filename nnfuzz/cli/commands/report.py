@@ -1,4 +1,4 @@
-"""`nnfuzz report CAMPAIGN`: a campaign as one HTML page that opens from disk."""
+"""A campaign as a page: `nnfuzz report` writes it, `nnfuzz serve` shows it while it runs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from nnfuzz.cli.errors import tell, writing
+from nnfuzz.cli.options import OTHERS
 
-PAGE = "report.html"
+PAGE, PORT = "report.html", 8765
 
 
 def report(
@@ -34,3 +35,23 @@ def report(
     with writing(path):
         write_atomically(path, html_of(page).encode("utf-8", errors="replace"))
     typer.echo(path)
+
+
+def serve(
+    campaign: Annotated[Path, typer.Argument(help="Folder of a campaign.", show_default=False)],
+    port: Annotated[
+        int, OTHERS.option("To listen on; 0: any that is free.", min=0, max=65535)
+    ] = PORT,
+) -> None:
+    """Show a campaign in the browser while it runs: findings as they come, speed, outcomes.
+
+    \b
+    nnfuzz serve campaign
+    ssh -L 8765:127.0.0.1:8765 HOST            to see what is served on another machine
+
+    The campaign is read and never written, and may be over as well; one that has not begun is
+    waited for. Ends with Ctrl-C.
+    """
+    from nnfuzz.serve.server import serve
+
+    serve(campaign, port, lambda line: typer.echo(f"{line}  (Ctrl-C ends it)"))

@@ -12,9 +12,9 @@ import typer
 
 from nnfuzz.base.bounds import blaming, check_sense
 from nnfuzz.base.external_data import names_files, write_model
-from nnfuzz.cli.declared import AMOUNT, MODELS, WRITTEN
 from nnfuzz.cli.errors import UsageError, tell, writing
 from nnfuzz.cli.limits import computing
+from nnfuzz.cli.options import AMOUNT, MODELS, WRITTEN
 
 if TYPE_CHECKING:
     from onnx import ModelProto

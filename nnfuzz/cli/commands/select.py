@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnfuzz.cli.declared import AMOUNT
 from nnfuzz.cli.errors import OK, UsageError, tell, writing
-from nnfuzz.cli.options import Backends, Plugins
+from nnfuzz.cli.options import AMOUNT, Backends, Plugins
 from nnfuzz.cli.values import duration, size, spoken
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import typer
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.text import visible
 from nnfuzz.base.untrusted import read_json
-from nnfuzz.cli.declared import OTHERS
 from nnfuzz.cli.errors import UsageError, tell_if_large, writing
 from nnfuzz.cli.limits import computing
+from nnfuzz.cli.options import OTHERS
 
 if TYPE_CHECKING:
     from nnfuzz.ir.view import GraphView

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnfuzz.cli.ci import JUnit, SummaryMd, shard, write_reports, write_whole
-from nnfuzz.cli.declared import AMOUNT, OTHERS, REPORTED, TESTED
 from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK, tell, writing
-from nnfuzz.cli.options import Levels, Plugins
+from nnfuzz.cli.options import AMOUNT, OTHERS, REPORTED, TESTED, Levels, Plugins
 from nnfuzz.cli.values import duration, listed
 
 if TYPE_CHECKING:

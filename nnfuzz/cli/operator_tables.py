@@ -1,36 +1,41 @@
-"""The facts in the table of operators; they need PyTorch, so they are cached on the disk."""
+"""Tables of operators: their facts, cached since they need PyTorch, and support."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import inspect
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nnfuzz.base.reading import Unreadable, read
-from nnfuzz.materialize.opsets import OPSETS, default_opset
+from nnfuzz.feedback.support import Support
+from nnfuzz.ir.support_key import SupportKey
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from nnfuzz.ir.dtypes import DType
     from nnfuzz.operators.operator import OpSpec
 
-EXPORTERS = tuple(name for name in OPSETS if name != "direct")
-"""Direct emission has no column: it writes every legal signature."""
+
+HEADINGS = ("operator", "opset", "ranks", "dtypes")
+UNKNOWN = "?"
+NARROW = 100  # columns of a terminal that HEADINGS do not fit into
+_WRAPPED = {"ranks": 8, "dtypes": 22}
+"""Headings of columns that may wrap in a terminal, and their least widths."""
 
 
 @dataclass(frozen=True)
 class OperatorFacts:
-    """One operator. cells: its columns of the table. keys: the written signatures that some opset
+    """One operator. cells: in the order of HEADINGS. keys: the written signatures that some opset
     admits. signatures: the number of all its signatures.
     """
 
     cells: tuple[str, ...]
-    summary: str
     keys: tuple[str, ...]
     signatures: int
 
@@ -65,39 +70,12 @@ def operator_facts(specs: Iterable[type[OpSpec]]) -> list[OperatorFacts]:
     from nnfuzz.check.legality import legal_signatures
     from nnfuzz.generate.catalog import signature_key
 
-    specs = list(specs)
-    written = [_written(specs, exporter) for exporter in EXPORTERS]
     facts = []
     for spec in sorted(specs, key=lambda s: s.name.lower()):
         keys = {signature_key(spec, *signature) for signature in legal_signatures(spec)}
-        lo, hi = spec.arity()
-        cells = (
-            spec.name,
-            spec.__module__.rpartition(".")[2],
-            f"{spec.since}+",
-            str(lo) if lo == hi else f"{lo}-{hi}",
-            _ranks(spec),
-            _dtypes(spec),
-            *(share(len(keys & made), len(keys)) for made in written),
-        )
-        summary = inspect.cleandoc(vars(spec).get("__doc__") or "").partition("\n")[0]
-        facts.append(OperatorFacts(cells, summary, tuple(sorted(keys)), len(spec.signatures())))
+        cells = (spec.name, f"{spec.since}+", _ranks(spec), _dtypes(spec))
+        facts.append(OperatorFacts(cells, tuple(sorted(keys)), len(spec.signatures())))
     return facts
-
-
-def _written(specs: Iterable[type[OpSpec]], exporter: str) -> frozenset[str]:
-    """The signatures that generation uses with an exporter, at the opset it has by default."""
-    from nnfuzz.check.versions import admitted_by_schema
-    from nnfuzz.generate.catalog import Catalog, NothingLeft
-    from nnfuzz.generate.config import GenerateConfig
-
-    opset = default_opset(exporter)
-    there = [spec for spec in specs if spec.since <= opset]
-    config = admitted_by_schema(GenerateConfig(exporter=exporter, opset=opset), there)
-    try:
-        return frozenset(Catalog(there, config).signature_keys())
-    except NothingLeft:
-        return frozenset()
 
 
 def share(part: int, whole: int) -> str:
@@ -130,3 +108,35 @@ def _names(dtypes: Iterable[DType]) -> str:
 
     named = set(dtypes)
     return " ".join(dtype.value for dtype in DType if dtype in named)
+
+
+def support_share(support: Support, keys: Collection[str]) -> str:
+    """The support of an operator's signatures: "yes", "no", "12 of 14", "?" if unknown."""
+    decided = [support.entries.get(SupportKey.parse(key)) for key in keys]
+    known = [entry for entry in decided if entry and entry.status]
+    if not known:
+        return UNKNOWN
+    works = sum(not entry.refused for entry in known)
+    open_ = f", {len(keys) - len(known)} {UNKNOWN}" if len(known) < len(keys) else ""
+    return share(works, len(known)) + open_
+
+
+def rich_table(
+    operators: Iterable[OperatorFacts], supports: Mapping[str, Support], width: int
+) -> Table:
+    """The table for a terminal of `width` columns; a narrow one shows names and support only.
+
+    supports: of each backend, by the heading of its column.
+    """
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    own = HEADINGS if width >= NARROW else HEADINGS[:1]
+    for heading in (*own, *supports):
+        wraps = heading in _WRAPPED or heading in supports
+        table.add_column(heading, no_wrap=not wraps, min_width=_WRAPPED.get(heading))
+    for facts in operators:
+        shares = (support_share(support, facts.keys) for support in supports.values())
+        table.add_row(*facts.cells[: len(own)], *shares)
+    return table

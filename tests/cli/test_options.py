@@ -9,9 +9,9 @@ from dataclasses import fields
 import pytest
 import typer
 
-from nnfuzz.cli.declared import settable, values_of
 from nnfuzz.cli.errors import UsageError
 from nnfuzz.cli.main import application
+from nnfuzz.cli.options import settable, values_of
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.settings import SETTINGS, SessionSettings
 from nnfuzz.testcase.case import CaseConfig
