@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
@@ -20,23 +20,8 @@ from pathlib import Path
 from nnfuzz.base.files import write_atomically
 from nnfuzz.base.reading import Unreadable, read
 from nnfuzz.base.untrusted import read_json
-from nnfuzz.base.writing import as_json
 from nnfuzz.operators.digest import BUILT_IN, specs_digest
 from nnfuzz.operators.operator import OpSpec
-
-_DIGITS = "01"
-
-
-@dataclass(frozen=True)
-class _Content:
-    """A file of judgements.
-
-    legal: by operator, opset and release of onnx, a digit for each signature: 1 if it has a valid
-    model. written: by operator, the names of the ONNX operators that it is lowered to.
-    """
-
-    legal: dict[str, str] = field(default_factory=dict)
-    written: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class Judgements:
@@ -45,7 +30,7 @@ class Judgements:
     def __init__(self, path: Path | None = None) -> None:
         """path: of the file; without one nothing is kept. A damaged file counts as empty."""
         self._path = path
-        self._content = _Content()
+        self._answers: dict[str, str] = {}
         self._added = False
         self._seen = 0
         """When the file last changed, as far as this process knows it; ns since the epoch."""
@@ -61,35 +46,21 @@ class Judgements:
         digest = hashlib.sha256(about + differences).hexdigest()[:16]
         return cls(Path(folder) / f"judgements-{digest}.json")
 
-    def legal(
-        self, spec: type[OpSpec], about: str, count: int, judge: Callable[[], Iterable[bool]]
-    ) -> list[bool]:
-        """Whether each of the signatures of an operator, `count` of them, has a valid model.
+    def answer(self, spec: type[OpSpec], about: str, form: str, judge: Callable[[], str]) -> str:
+        """The answer on an operator, and what is asked of it: a kept one, or else the judge's.
 
-        about: the opset and the release of onnx. judge: is asked if that is not known.
+        form: a regular expression; a kept answer that does not match is asked again.
         """
         if not _is_built_in(spec):
-            return list(judge())
+            return judge()
         key = f"{spec.name}@{about}"
-        if key not in self._content.legal:
+        if key not in self._answers:
             self._catch_up()
-        digits = self._content.legal.get(key, "")
-        if len(digits) != count or digits.strip(_DIGITS):
-            digits = "".join(_DIGITS[legal] for legal in judge())
-            self._content.legal[key] = digits
+        kept = self._answers.get(key)
+        if kept is None or not re.fullmatch(form, kept):
+            kept = self._answers[key] = judge()
             self._added = True
-        return [digit == "1" for digit in digits]
-
-    def written(self, spec: type[OpSpec], names: Callable[[], Iterable[str]]) -> tuple[str, ...]:
-        """The names of the ONNX operators of a lowering. names: is asked if they are not known."""
-        if not _is_built_in(spec):
-            return tuple(names())
-        if spec.name not in self._content.written:
-            self._catch_up()
-        if spec.name not in self._content.written:
-            self._content.written[spec.name] = tuple(names())
-            self._added = True
-        return self._content.written[spec.name]
+        return kept
 
     def save(self) -> None:
         """Writes the file if anything is new; a folder that cannot be written costs only time.
@@ -101,7 +72,7 @@ class Judgements:
             self._catch_up()
             with suppress(OSError):
                 self._path.parent.mkdir(parents=True, exist_ok=True)
-                write_atomically(self._path, json.dumps(as_json(self._content)).encode())
+                write_atomically(self._path, json.dumps(self._answers).encode())
                 self._seen = self._path.stat().st_mtime_ns
 
     def _catch_up(self) -> None:
@@ -110,9 +81,8 @@ class Judgements:
             with suppress(OSError, Unreadable):
                 time = self._path.stat().st_mtime_ns
                 if time != self._seen:
-                    others = read(_Content, read_json(self._path))
-                    legal = others.legal | self._content.legal
-                    self._content = _Content(legal, others.written | self._content.written)
+                    others = read(dict[str, str], read_json(self._path))
+                    self._answers = others | self._answers
                     self._seen = time
 
 

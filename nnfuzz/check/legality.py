@@ -78,23 +78,23 @@ def _judged(
     signatures = spec.signatures()
     about = f"{opset}/{release}" if release else str(opset)
     ask = partial(_legal, spec, opset, release)
-    legal = judgements.legal(spec, about, len(signatures), ask)
-    keys = (signature_key(spec, *signature) for signature in signatures)
-    return dict(zip(keys, legal, strict=True))
+    digits = judgements.answer(spec, about, f"[01]{{{len(signatures)}}}", ask)
+    pairs = zip(signatures, digits, strict=True)
+    return {signature_key(spec, *signature): digit == "1" for signature, digit in pairs}
 
 
-def _legal(spec: type[OpSpec], opset: int, release: str | None) -> list[bool]:
-    """Whether each signature of an operator has a valid model."""
+def _legal(spec: type[OpSpec], opset: int, release: str | None) -> str:
+    """A digit for each signature of an operator: 1 if it has a valid model, else 0."""
     signatures = spec.signatures()
     if spec.since > opset or not _defined(spec, opset):
-        return [False] * len(signatures)
+        return "0" * len(signatures)
     lacking = missing(release)
     judge = (
         _Schema(spec, opset, lacking)
         if names_one_operator(spec) and opset >= WHOLE
         else _Lowering(spec, opset, lacking)
     )
-    return [judge.admits(signature) for signature in signatures]
+    return "".join("01"[judge.admits(signature)] for signature in signatures)
 
 
 def names_one_operator(spec: type[OpSpec]) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,24 +27,6 @@ SPANS = ((-3.0, 3.0), (-1.0, 1.0), (-0.25, 0.25), (0.25, 0.75), (1.25, 4.0))
 
 class RejectedByOnnx(Exception):
     """ONNX does not accept a model; the text is its reason."""
-
-
-@dataclass(frozen=True)
-class Inferred:
-    """Type of an output by strict ONNX shape inference; None where it or a dimension is open."""
-
-    dtype: DType | None
-    shape: tuple[int | None, ...] | None
-
-    def admits(self, type_: TensorType) -> bool:
-        """Whether the type does not contradict the inferred one."""
-        if self.dtype not in (None, type_.dtype):
-            return False
-        if self.shape is None:
-            return True
-        return len(self.shape) == type_.rank and all(
-            a is None or a == b for a, b in zip(self.shape, type_.shape)
-        )
 
 
 # -- values -----------------------------------------------------------------------------------
@@ -170,10 +151,9 @@ def unknown_operators(model: onnx.ModelProto) -> list[str]:
     return [name for name in own if not defs.has(name)]
 
 
-def inferred_types(model: onnx.ModelProto) -> list[Inferred]:
-    """Output types that strict shape inference finds by itself, after a full check of the model.
-
-    Raises: Rejected.
+def other_types(model: onnx.ModelProto, outputs: Sequence[TensorType]) -> str:
+    """The output types that strict shape inference finds by itself, after a full check of the
+    model; "" if it finds these or leaves them open. Raises: RejectedByOnnx.
     """
     import onnx
 
@@ -186,16 +166,21 @@ def inferred_types(model: onnx.ModelProto) -> list[Inferred]:
         inferred = onnx.shape_inference.infer_shapes(bare, strict_mode=True, data_prop=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         raise RejectedByOnnx(str(error).strip().splitlines()[-1]) from None
-    return [_inferred(output.type.tensor_type) for output in inferred.graph.output]
+    found = inferred.graph.output
+    if all(_admits(value.type.tensor_type, type_) for value, type_ in zip(found, outputs)):
+        return ""
+    return ", ".join(map(onnx.helper.printable_value_info, found))
 
 
-def _inferred(type_: Any) -> Inferred:
+def _admits(inferred: Any, type_: TensorType) -> bool:
+    """Whether a type does not contradict the inferred one, of which any part may be open."""
     import onnx
 
-    if not type_.elem_type:  # GroupNormalization has no type inference (onnx 1.23).
-        return Inferred(None, None)
-    dtype = DType.of(onnx.helper.tensor_dtype_to_np_dtype(type_.elem_type))
-    if not type_.HasField("shape"):
-        return Inferred(dtype, None)
-    dims = type_.shape.dim
-    return Inferred(dtype, tuple(d.dim_value if d.HasField("dim_value") else None for d in dims))
+    if not inferred.elem_type:  # GroupNormalization has no type inference (onnx 1.23).
+        return True
+    if DType.of(onnx.helper.tensor_dtype_to_np_dtype(inferred.elem_type)) is not type_.dtype:
+        return False
+    dims = [d.dim_value if d.HasField("dim_value") else None for d in inferred.shape.dim]
+    return not inferred.HasField("shape") or (
+        len(dims) == type_.rank and all(a in (None, b) for a, b in zip(dims, type_.shape))
+    )

@@ -147,11 +147,10 @@ class Handler(SimpleHTTPRequestHandler):
 
 
 def serve(campaign: Path, port: int, note: Callable[[str], None]) -> None:
-    """note: called with the address once the server answers, and before if it waits for a campaign.
+    """note: called with the address once the server answers.
 
     Raises: ServeError, StoreError, Unreadable.
     """
-    await_campaign(campaign, note)
     page, stop = LivePage(campaign), threading.Event()
     with Server(page, port) as server:
         note(f"http://{HOST}:{server.server_port}/")
@@ -161,16 +160,3 @@ def serve(campaign: Path, port: int, note: Callable[[str], None]) -> None:
             server.serve_forever()
         stop.set()
         watching.join()
-
-
-def await_campaign(folder: Path, note: Callable[[str], None], pause: float = 1.0) -> None:
-    """Returns once there is something in the folder: a campaign makes it when it begins.
-
-    note: called with a line if this waits. pause: seconds between two looks.
-    """
-    waits = False
-    while not folder.is_file() and not any(folder.glob("*")):
-        if not waits:
-            note(f"{folder}: waiting for a campaign to begin there: nnfuzz fuzz --out {folder}")
-        waits = True
-        time.sleep(pause)

@@ -5,9 +5,6 @@ import re
 import shutil
 import socket
 import sqlite3
-import threading
-import time
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +14,6 @@ from nnfuzz.serve.server import (
     GONE,
     LivePage,
     ServeError,
-    await_campaign,
     serve,
 )
 from nnfuzz.store.store import FILE, StoreError
@@ -207,27 +203,3 @@ def test_a_reader_that_says_nothing_is_dropped(client, monkeypatch):
 def test_a_port_that_is_taken_is_reported(client, store):
     with pytest.raises(ServeError, match="choose another --port"):
         serve(store.folder, client.server.server_port, print)
-
-
-def test_a_campaign_that_has_not_begun_is_waited_for(tmp_path):
-    folder, lines = tmp_path / "camp", []
-    waiting = threading.Thread(target=await_campaign, args=(folder, lines.append, 0.01))
-    waiting.start()
-    while not lines:
-        time.sleep(0.01)
-    folder.mkdir()
-    time.sleep(0.1)
-    assert waiting.is_alive()
-    (folder / "campaign.sqlite").touch()
-    waiting.join(10)
-    assert not waiting.is_alive()
-    assert lines == [f"{folder}: waiting for a campaign to begin there: nnfuzz fuzz --out {folder}"]
-
-
-def test_what_is_there_is_not_waited_for(tmp_path):
-    file = tmp_path / "file"
-    file.touch()
-    lines: list[str] = []
-    for source in (tmp_path, file):
-        await_campaign(Path(source), lines.append)
-    assert not lines

@@ -49,8 +49,7 @@ def serve(
     nnfuzz serve campaign
     ssh -L 8765:127.0.0.1:8765 HOST            to see what is served on another machine
 
-    The campaign is read and never written, and may be over as well; one that has not begun is
-    waited for. Ends with Ctrl-C.
+    The campaign is read and never written, and may be over as well. Ends with Ctrl-C.
     """
     from nnfuzz.serve.server import serve
 
