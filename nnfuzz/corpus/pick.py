@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from nnfuzz.backend.outcome import OutcomeKind, parsed_pass
+from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.external_data import write_model
 from nnfuzz.base.files import atomic_folder
 from nnfuzz.base.reading import JsonObject, read
 from nnfuzz.base.untrusted import below, read_bytes, read_json
-from nnfuzz.corpus.generate import MANIFEST, begin, write_manifest
+from nnfuzz.corpus.generate import MANIFEST, begin, check_unused, write_manifest
 from nnfuzz.corpus.layout import (
     CASE,
     LICENSE,
@@ -26,6 +28,7 @@ from nnfuzz.corpus.layout import (
     TestFolder,
     find_tests,
 )
+from nnfuzz.corpus.pytest_file import models_under_pytest
 from nnfuzz.corpus.selection import (
     Budget,
     SelectableModel,
@@ -114,7 +117,7 @@ class Selection:
     coverage: Mapping[str, Sequence[int]]
 
 
-def gathered(
+def _gathered(
     folders: Sequence[Path], runners: Sequence[BackendRunner], note: Note, steps: Steps
 ) -> list[SourceTest]:
     """The tests in folders with their coverage, measured on compilers. note: receives why a test is
@@ -139,20 +142,30 @@ def gathered(
     return sources
 
 
-def pick(
-    out: Path, folders: Sequence[Path], sources: Sequence[SourceTest], budget: Budget, script: str
+def select(
+    out: Path,
+    folders: Sequence[Path],
+    budget: Budget,
+    registry: BackendRegistry,
+    specs: Sequence[BackendSpec],
+    note: Note,
+    steps: Steps,
 ) -> Selection:
-    """Chooses tests and writes them into a new folder. folders: which they are from. script: the
-    text of test_models.py.
+    """Copies those tests in folders into a new one that cover most; they run on some backends.
 
-    Raises: CorpusError if nothing fits; Unreadable, OSError.
+    Raises: CorpusError if there is no test, `out` is in use, or nothing fits; Unreadable,
+    RunnerError, OSError.
     """
+    check_unused(out)  # before compilers measure every model
+    with ExitStack() as stack:
+        runners = [stack.enter_context(BackendRunner(spec, registry)) for spec in specs]
+        sources = _gathered(folders, runners, note, steps)
     by_name = {source.candidate.name: source for source in sources}
     chosen = choose([s.candidate for s in sources], budget)
     if not chosen:
         raise CorpusError("not a single test fits into the budget")
     about = {"schema": SCHEMA, "license": LICENSE, "sources": list(map(provenance, folders))}
-    begin(out, script)
+    begin(out, models_under_pytest(registry, specs, note))
     for candidate in chosen:
         by_name[candidate.name].copy(out)
     result = Selection(

@@ -17,10 +17,8 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import run_probes
 from nnfuzz.corpus.generate import CorpusPlan, check_unused, fill, supported_only
 from nnfuzz.corpus.layout import LICENSE, CorpusError, Entry, TestFolder
-from nnfuzz.corpus.pick import Selection, gathered, pick
 from nnfuzz.corpus.producers import Producers
 from nnfuzz.corpus.pytest_file import models_under_pytest
-from nnfuzz.corpus.selection import Budget
 from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.library.case import case_from_onnx
 from nnfuzz.library.domains import chosen_domains
@@ -187,29 +185,6 @@ def unsupported(
         ):
             result, _ = run_probes(store, config, registry, observer, cache, seconds=FIRST_SECONDS)
     return tuple(sorted(result.refused)), dict(result.summary.versions)
-
-
-def select(
-    out: Path,
-    models: Sequence[Path],
-    budget: Budget,
-    backends: Sequence[str],
-    plugins: Sequence[Path],
-    note: Note,
-    steps: Steps,
-) -> Selection:
-    """Copies those tests in folders into a new one that cover most; they run on the backends.
-
-    Raises: CorpusError if there is no test, `out` is in use, or nothing fits; ConfigError,
-    Unreadable, RunnerError, OSError.
-    """
-    check_unused(out)  # before compilers measure every model
-    registry = BackendRegistry.discover(plugins)
-    specs = chosen_backends(registry, list(backends)) if backends else ()
-    with ExitStack() as stack:
-        runners = [stack.enter_context(BackendRunner(spec, registry)) for spec in specs]
-        sources = gathered(models, runners, note, steps)
-    return pick(out, models, sources, budget, models_under_pytest(registry, specs, note))
 
 
 def save_failures(

@@ -152,6 +152,8 @@ def _bound(statement: ast.stmt) -> list[str]:
     lose the decorator `register`.
     """
     if isinstance(statement, ast.Import | ast.ImportFrom):
+        if isinstance(statement, ast.ImportFrom) and statement.level:
+            return []  # the copy is in no package
         return [own.asname or own.name.partition(".")[0] for own in statement.names]
     if isinstance(statement, ast.ClassDef | ast.FunctionDef):
         written = {ast.unparse(d): d for d in statement.decorator_list}
@@ -159,7 +161,8 @@ def _bound(statement: ast.stmt) -> list[str]:
         statement.decorator_list = kept
         return [statement.name]
     if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None:
-        if any(isinstance(node, ast.Call) for node in ast.walk(statement.value)):
+        calls = [node.func for node in ast.walk(statement.value) if isinstance(node, ast.Call)]
+        if not all(isinstance(f, ast.Name) and hasattr(builtins, f.id) for f in calls):
             return []  # what runs compilers in the program must not run in the workers
         nodes = ast.walk(statement)
         return [n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]

@@ -47,9 +47,11 @@ def select(
     passes of the compilers of --backend that change something. These compilers run every model
     once; models that none of them supports are left out.
     """
+    from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.cli.progress import steps
+    from nnfuzz.corpus.pick import select as chosen
     from nnfuzz.corpus.selection import Budget
-    from nnfuzz.library.corpus import select as chosen
+    from nnfuzz.library.settings import chosen_backends
 
     if max_time is not None and not backend:
         raise UsageError("--max-time is the time of a compiler: add --backend NAME")
@@ -58,8 +60,10 @@ def select(
         size(max_bytes) if max_bytes is not None else math.inf,
         duration(max_time, "--max-time") if max_time is not None else math.inf,
     )
+    registry = BackendRegistry.discover(plugin or [])
+    specs = chosen_backends(registry, backend) if backend else ()
     with writing(out):
-        selection = chosen(out, models, budget, backend or [], plugin or [], tell, steps)
+        selection = chosen(out, models, budget, registry, specs, tell, steps)
     _report(out, selection)
     raise typer.Exit(OK)
 
