@@ -1,4 +1,4 @@
-"""Questions to reference implementations: instances of one operator with inputs and an answer."""
+"""Questions to reference implementations: instances of one operator with inputs and results."""
 
 from __future__ import annotations
 

@@ -110,7 +110,8 @@ def listing(reports: Iterable[CheckReport]) -> Iterator[str]:
         for waiver, example in r.examples.items():
             claim = f"{waiver.implementation} {waiver.claim}"
             yield f"{r.operator}: {claim} ({r.waived[waiver]} times here)"
-            yield f"    decided by {waiver.clause}"
+            known = f"; known as {waiver.known}" if waiver.known else ""
+            yield f"    decided by {waiver.clause}{known}"
             yield from (f"    {line}" for line in example or ())
         yield from (f"{r.operator}: {text}" for text in r.problems)
         if r.example:

@@ -22,12 +22,10 @@ from nnfuzz.findings import replay as again
 from nnfuzz.materialize.oldest import at_oldest_opset
 from nnfuzz.records.finding import Finding
 from nnfuzz.report.templating import environment
-from nnfuzz.triage.signature import Failure
 
 _ANSWERS = {
     again.ReplayResult.REPRODUCED: ReleaseAnswer.FAILS,
     again.ReplayResult.DIFFERENT: ReleaseAnswer.DIFFERENT,
-    again.ReplayResult.UNSUPPORTED: ReleaseAnswer.UNSUPPORTED,
     again.ReplayResult.FIXED: ReleaseAnswer.RIGHT,
 }
 _RELEASE = re.compile(r"\d+(?:\.\d+)*(?:(?:a|b|rc|\.post|\.dev)\d+)*")
@@ -123,15 +121,11 @@ class Releases:
                 replayed = again.replay_finding(self.finding, runner, self.judge)
         except (ReleaseError, RunnerError) as error:
             return BisectionStep(release, ReleaseAnswer.SKIPPED, str(error).splitlines()[0])
-        same = [failure for failure in replayed.failures if self._same_kind(failure)]
-        answer = ReleaseAnswer.FAILS if same else _ANSWERS[replayed.answer]
+        same = [f for f in replayed.failures if again.same_kind(f, self.finding.failure)]
+        other = _ANSWERS.get(replayed.answer, ReleaseAnswer.UNSUPPORTED)
+        answer = ReleaseAnswer.FAILS if same else other
         titles = [failure.signature.title for failure in same or replayed.failures]
         return BisectionStep(release, answer, "".join(titles[:1]).removeprefix(f"{spec.label}: "))
-
-    def _same_kind(self, failure: Failure) -> bool:
-        """Whether it is the finding's failure, whatever message a release gives it."""
-        own = self.finding.failure
-        return (failure.kind, failure.stage) == (own.kind, own.stage)
 
 
 def write_bisection(folder: Path, bisections: Sequence[Bisection]) -> None:

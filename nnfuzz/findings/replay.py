@@ -64,7 +64,7 @@ def replay_finding(
     levels = _levels(finding, runner) if own else None
     result = examine(finding.case, runner, judge, levels, producer=producer)
     failures = tuple(f for f in result.failures if f.backend == runner.name)
-    same = [f for f in failures if (_same if own else _same_kind)(f, finding.failure)]
+    same = [f for f in failures if (_same if own else same_kind)(f, finding.failure)]
     if same:
         answer = ReplayResult.REPRODUCED
     elif failures:
@@ -124,7 +124,8 @@ def _same(one: Failure, other: Failure) -> bool:
     )
 
 
-def _same_kind(one: Failure, other: Failure) -> bool:
+def same_kind(one: Failure, other: Failure) -> bool:
+    """Whether two failures agree in kind and stage, whatever their messages are."""
     return (one.kind, one.stage) == (other.kind, other.stage)
 
 

@@ -18,7 +18,7 @@ def test_problems_are_listed_once_and_not_without_end():
 
 
 def test_lines_say_problems_examples_and_waivers():
-    waiver = Waiver("toy", "is wrong", "Mul-13")
+    waiver = Waiver("toy", "is wrong", "Mul-13", known="toy#1")
     report = CheckReport("Add", accepted=4, refused=1, problems=["wrong"], example="refused: Add()")
     assert report.refused_share == 0.25
     shown = CheckReport("Mul", examples={waiver: ["Mul() on []"]})
@@ -26,7 +26,7 @@ def test_lines_say_problems_examples_and_waivers():
         "Add: wrong",
         "Add: refused: Add()",
         "Mul: toy is wrong (0 times here)",
-        "    decided by Mul-13",
+        "    decided by Mul-13; known as toy#1",
         "    Mul() on []",
     ]
 

@@ -1,6 +1,6 @@
 """Every waiver shows; if a test fails, the reference implementation has been mended.
 
-Then remove the declaration (opspecs/waivers), and write the page in docs/ anew.
+Then remove the declaration (opspecs/waivers).
 """
 
 from __future__ import annotations

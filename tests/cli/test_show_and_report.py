@@ -37,7 +37,7 @@ def test_report_of_a_store(tmp_path, capsys):
         assert command("report", folder) == 0  # while it is running
     assert capsys.readouterr().out.strip() == str(folder / "report.html")
     page = (folder / "report.html").read_text()
-    for text in ("boom", "toy&nbsp;1.2.3", "Add(bool)", "1 &middot; 0 &middot; 1", "2 tests<"):
+    for text in ("boom", "toy&nbsp;1.2.3", "Add(bool)", "crash</th>"):
         assert text in page, text
     out = tmp_path / "elsewhere.html"
     assert command("report", folder, "--out", out) == 0 and out.is_file()
