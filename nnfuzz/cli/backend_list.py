@@ -15,7 +15,9 @@ from nnfuzz.cli.errors import plain_message
 
 def overview(registry: BackendRegistry) -> Iterator[str]:
     """Lines on all backends, the installed ones first, without starting or importing a compiler."""
-    compilers, helpers, missing = [], [], []
+    compilers: list[tuple[str, ...]] = []
+    helpers: list[tuple[str, ...]] = []
+    missing = []
     for name in registry.names():
         try:
             backend = registry.get(name)
