@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 
 from nnfuzz.check.arbitration import weigh
 from nnfuzz.check.report import CheckReport
-from nnfuzz.cli.agreement import agreement_table, waivers
+from nnfuzz.cli.commands.ops import agreement_table, waivers
 from nnfuzz.cli.main import application
 from nnfuzz.operators.registry import OpRegistry
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,11 +15,12 @@ from nnfuzz.cli.options import AMOUNT, MODELS, TESTED, Plugins
 from nnfuzz.cli.shell import Grouped, GroupedGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from rich.console import Console
+    from rich.table import Table
 
-    from nnfuzz.check.arbitration import Weighed
+    from nnfuzz.check.arbitration import Arbitration, Weighed
     from nnfuzz.check.runtimes import Runtime
     from nnfuzz.feedback.support import Support
     from nnfuzz.operators.registry import OpRegistry
@@ -254,7 +256,6 @@ def _runtimes(paths: Sequence[Path]) -> dict[str, Runtime]:
 
 def _show(weighed: Sequence[Weighed]) -> None:
     from nnfuzz.check.report import listing, report_table
-    from nnfuzz.cli.agreement import agreement_table, waivers
 
     reports = [report for report, _ in weighed]
     console = terminal()
@@ -262,3 +263,37 @@ def _show(weighed: Sequence[Weighed]) -> None:
     console.print(agreement_table(weighed))
     for text in [*waivers(weighed), *listing(reports)]:
         console.print(text, markup=False, soft_wrap=True)
+
+
+def agreement_table(weighed: Sequence[Weighed]) -> Table:
+    """A rich table for the terminal: per operator, how often each implementation agreed."""
+    from rich.table import Table
+
+    names = list(dict.fromkeys(name for _, arbitration in weighed for name in arbitration.answers))
+    table = Table()
+    for heading in ("operator", "drawn", "confirmed", *names):
+        table.add_column(heading, justify="left" if heading == "operator" else "right")
+    for report, arbitration in weighed:
+        counts = (str(arbitration.drawn), str(arbitration.confirmed))
+        cells = [_answers(arbitration, name) for name in names]
+        table.add_row(arbitration.operator, *counts, *cells, style="" if report.ok else "red")
+    return table
+
+
+def waivers(weighed: Iterable[Weighed]) -> Iterator[str]:
+    """Lines that list every waiver which an instance needed."""
+    for _, arbitration in weighed:
+        for waiver, count in arbitration.waived.items():
+            claim = f"{waiver.implementation} {waiver.claim}"
+            yield f"{arbitration.operator}: {claim} ({count} times here)"
+            yield f"    decided by {waiver.clause}"
+
+
+def _answers(arbitration: Arbitration, name: str) -> str:
+    """How often an implementation agreed: "50", "50 of 57", "" where it cannot run any instance."""
+    from nnfuzz.check.arbitration import AGREES, UNABLE
+
+    counts = arbitration.answers.get(name, Counter[str]())
+    able = sum(counts.values()) - counts.get(UNABLE, 0)
+    agreed = counts.get(AGREES, 0)
+    return ("" if not able else str(agreed)) + (f" of {able}" if agreed < able else "")
