@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ class Node:
     kernel: Kernel
 
     def __call__(self, *xs: Tensor | None) -> tuple[Tensor, ...]:
-        result = self.kernel(self.attrs, *xs)
+        result = self.kernel(self.attrs, *(_alike(xs) if self.op in _STRICT else xs))
         return tuple(result) if isinstance(result, (tuple, list)) else (result,)
 
 
@@ -162,6 +163,17 @@ def _rerun(program: Program, base: Run) -> Run:
             if name not in base.values or not identical(x, base.values[name]):
                 changed.add(name)
     return Run(program, values)
+
+
+_STRICT = frozenset({"Conv", "ConvTranspose", "MatMul", "Gemm", "Einsum"})
+"""Operators whose kernels take operands of one dtype."""
+
+
+def _alike(xs: Iterable[Tensor | None]) -> list[Tensor | None]:
+    """The operands in the widest of their dtypes: a variation may keep some of them wider."""
+    given = [x for x in xs if x is not None]
+    wide = reduce(torch.promote_types, (x.dtype for x in given))
+    return [None if x is None else x.to(wide) for x in xs]
 
 
 def _arguments(values: Mapping[str, Tensor], node: Node) -> list[Tensor | None]:

@@ -1,9 +1,9 @@
-"""The plug-ins of a folder that may run: those that the user has named once, or allows now.
+"""The plug-ins of a folder that may run: those that the user has named once.
 
 A plug-in is a program with the rights of its user, and a finding or campaign may come from anybody.
 Plug-ins that were given as --plugin are remembered per user: a module by its name, a file by its
 path and by its contents, which a finding has a copy of. So one's own findings and campaigns need no
-further word. For everything else --plugin has to be given once more, or a question be answered.
+further word. For everything else --plugin has to be given once more.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-
-import typer
 
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.untrusted import read_text
@@ -45,7 +43,7 @@ def remember(plugins: list[Path] | None) -> list[Path] | None:
 class Consent:
     """Answers whether a plug-in that a folder names may run.
 
-    given: those that the command or an answer names; refused: those that may not.
+    given: those that the command names; refused: those that may not.
     """
 
     def __init__(self, folder: Path, given: Iterable[Path] = ()) -> None:
@@ -68,10 +66,6 @@ class Consent:
             return True
         if _is_own(plugin) and not self._known.isdisjoint(_keys(plugin)):
             return True
-        if plugin not in self.refused and self._asked(plugin):
-            self.given.append(plugin)
-            remember([Path(plugin)])
-            return True
         self.refused = list(dict.fromkeys([*self.refused, plugin]))
         return False
 
@@ -93,14 +87,6 @@ class Consent:
             f"{self._folder} needs a plug-in, a program that would run with your rights and that "
             f"you have not used before: add {options} if you trust it"
         )
-
-    def _asked(self, plugin: str) -> bool:
-        if not (sys.stdin.isatty() and sys.stderr.isatty()) or not _exists(plugin):
-            return False
-        question = (
-            f"{self._folder} names the plug-in {plugin}, which you have not used before. Run it?"
-        )
-        return typer.confirm(question, err=True)
 
 
 def _file() -> Path:

@@ -63,7 +63,7 @@ def _commands(command: object, table: Mapping[str, object], path: str) -> dict[s
 
 def _option(command: Any, key: str, value: Any, path: str) -> dict[str, object]:
     """{parameter: value} of one key; click names the fault of a wrong value. Raises: UsageError."""
-    known = {name: param for param in command.params for name in _names(param) if path}
+    known = {n: param for param in command.params for n in _names(param) if path and n != "set"}
     param = known.get(key.replace("_", "-"))
     if param is None:
         from nnfuzz.backend.contract import suggest

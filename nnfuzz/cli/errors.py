@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 
 OK, FINDINGS, USAGE, FAULT, NOT_COMPARED = 0, 1, 2, 3, 4
 """Exit codes: nothing found, findings, wrong usage, a fault of nnfuzz itself, nothing compared."""
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
-
-LARGE = 16 << 20
-"""Bytes of JSON that take some seconds."""
 
 
 class UsageError(Exception):
@@ -24,13 +20,6 @@ def tell(line: str) -> None:
     import sys
 
     print(f"note: {line}", file=sys.stderr)
-
-
-def tell_if_large(file: Path) -> None:
-    """Says so of a file that takes long to read."""
-    with suppress(OSError):
-        if (size := file.stat().st_size) > LARGE:
-            tell(f"{file} has {size >> 20} MB: reading it takes a while")
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from nnfuzz.cli.errors import tell, tell_if_large
+from nnfuzz.cli.errors import tell
 
 if TYPE_CHECKING:
     from nnfuzz.backend.registry import BackendRegistry, BackendSpec
@@ -33,7 +33,6 @@ def open_with_consent(folder: Path, consent: Consent) -> Finding:
     """The finding in a folder, with the plug-ins that may run. Raises: Unreadable, FindingError."""
     from nnfuzz.library import replaying
 
-    tell_if_large(folder / "finding.json")
     finding = replaying.open_finding(folder, consent)
     plugins = dict.fromkeys([*finding.config["plugins"], *consent.given])
     return replace(finding, config={**finding.config, "plugins": list(plugins)})

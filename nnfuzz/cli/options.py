@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -59,8 +60,11 @@ def taking(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
         ]
 
         def command(**values: Any) -> None:
-            asked = {name: values.pop(_parameter(name)) for name in names}
-            given = {SETTINGS[n].field: value for n, value in asked.items() if value is not None}
+            given = {}
+            for name in names:
+                if (value := values.pop(_parameter(name))) not in (None, []):
+                    joined = tuple(chain(*value)) if isinstance(value, list) else value
+                    given[SETTINGS[name].field] = joined
             function(given=given, **values)
 
         command.__name__, command.__doc__ = function.__name__, function.__doc__
@@ -78,20 +82,13 @@ def _parameter(name: str) -> str:
 
 def _option(name: str) -> inspect.Parameter:
     """The parameter of a setting, with its value; an option with names may be repeated."""
-    several = SETTINGS[name].kind is NAMES
-    more = {"parser": _parser(SETTINGS[name])}
-    if several:
-        more["callback"] = _joined
+    kind = list[str] if SETTINGS[name].kind is NAMES else str
     return inspect.Parameter(
         _parameter(name),
         inspect.Parameter.KEYWORD_ONLY,
         default=None,
-        annotation=Annotated[list[str] | None if several else str | None, option_of(name, **more)],
+        annotation=Annotated[kind | None, option_of(name, parser=_parser(SETTINGS[name]))],
     )
-
-
-def _joined(values: list[tuple[str, ...]] | None) -> tuple[str, ...] | None:
-    return tuple(name for names in values for name in names) if values else None
 
 
 def _parser(declared: Setting) -> Callable[[Any], Any]:
@@ -142,8 +139,6 @@ def settable(command: Any) -> dict[str, Setting]:
     return {name: each for name, each in SETTINGS.items() if f"--{name}" not in options}
 
 
-Exporter = Annotated[str | None, option_of("exporter")]
-Opset = Annotated[int | None, option_of("opset")]
 Levels = Annotated[list[str] | None, option_of("level")]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from nnfuzz.records.observer import counted
 if TYPE_CHECKING:
     from nnfuzz.campaign.session import CampaignResult
     from nnfuzz.records.config import CampaignConfig
-    from nnfuzz.records.rows import FindingRow, Variant
+    from nnfuzz.records.rows import FindingRow
     from nnfuzz.store.changes import Changes
     from nnfuzz.store.summary import Summary
 
@@ -120,18 +120,13 @@ def _details(row: FindingRow) -> Iterator[str]:
     if grouping.others:
         yield f"with {counted(len(grouping.others), 'further signature')}: {grouping}"
     if grouping.variants[1:]:
-        yield f"also with {_written(grouping.variants[1:])}"
+        patterns = (variant.pattern for variant in grouping.variants[1:])
+        yield f"also with {_few(patterns, MOST_VARIANTS, '; ')}"
     if len(row.backends) > 1:
         yield f"with {' and '.join(row.backends)}"
     if len(row.by_levels) > 1:
         counts = [f"{count}x {levels}" for levels, count in row.by_levels.items()]
         yield f"at {'; '.join(counts)}"
-
-
-def _written(variants: Sequence[Variant]) -> str:
-    """The patterns of some variants, as the end of a sentence."""
-    more = "; ..." if variants[MOST_VARIANTS:] else ""
-    return "; ".join(v.pattern for v in variants[:MOST_VARIANTS]) + more
 
 
 def _notes(summary: Summary) -> list[str]:
@@ -217,10 +212,10 @@ def _left_out(summary: Summary, config: CampaignConfig) -> list[str]:
     return notes
 
 
-def _few(names: Iterable[str]) -> str:
+def _few(names: Iterable[str], most: int = MOST_AVOIDED, between: str = ", ") -> str:
     """The first of some names."""
     listed = list(names)
-    return ", ".join(listed[:MOST_AVOIDED]) + (", ..." if listed[MOST_AVOIDED:] else "")
+    return between.join([*listed[:most], *(["..."] if listed[most:] else [])])
 
 
 def _next(result: CampaignResult) -> list[str]:

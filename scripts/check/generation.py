@@ -24,7 +24,7 @@ from rich.progress import track
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
-from nnfuzz.cli.options import Exporter, Opset, option_of
+from nnfuzz.cli.options import option_of
 from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.ir.support_key import operators_in
 from nnfuzz.library.settings import exporter_names
@@ -86,8 +86,8 @@ def main(
     count: int = typer.Option(2000, help="Test cases."),
     nodes: Annotated[int, option_of("nodes")] = 10,
     seed: Annotated[int, option_of("seed")] = 0,
-    exporter: Exporter = None,
-    opset: Opset = None,
+    exporter: Annotated[str | None, option_of("exporter")] = None,
+    opset: Annotated[int | None, option_of("opset")] = None,
 ) -> None:
     torch.set_num_threads(1)
     opsets = {name: opset or default_opset(name) for name in exporter_names(exporter, opset)}

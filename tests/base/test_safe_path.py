@@ -92,7 +92,8 @@ def test_no_command_runs_what_lies_in_its_folder(baits):
         return run.stdout
 
     fuzz = ("fuzz", "-b", "hasty", "--plugin", "hasty.py", "--tests", 20, "--seed", 4, "--nodes", 6)
-    focus = ("--operators", "Transpose,Add,Relu", "--dtypes", "float32", "--exporter", "direct")
+    only = ("--set", "dtypes=float32", "--exporter", "direct")
+    focus = ("--operators", "Transpose,Add,Relu", *only)
     done(*fuzz, *focus, "--out", "campaign")
     finding = next((here / "campaign" / "findings").iterdir())
     for folder in (finding, finding / "reduced"):

@@ -68,6 +68,7 @@ def test_without_a_file_there_are_no_defaults(tmp_path):
         ("[fuzz", "is damaged: TOMLDecodeError"),
         (f"a = {'[' * 5000}", "is damaged: RecursionError"),
         ("[fuzz]\nbackned = 'x'", "[fuzz] has no option 'backned'; did you mean 'backend'?"),
+        ("[fuzz]\nset = 'epoch=64'", "[fuzz] has no option 'set'"),
         ("[fuzz]\nhelp = true", "[fuzz] has no option 'help'"),
         ("[ops.check]\nsede = 1", "[ops.check] has no option 'sede'; did you mean 'seed'?"),
         ("[replay]\nfinding = 'x'", "[replay] has no option 'finding'"),

@@ -9,7 +9,7 @@ import typer
 
 from nnfuzz.base.writing import as_json
 from nnfuzz.cli.errors import FINDINGS, OK, tell, writing
-from nnfuzz.cli.options import AMOUNT, OTHERS, SUPPORT, TESTED, Exporter, Fresh, Opset, Plugins
+from nnfuzz.cli.options import AMOUNT, OTHERS, SUPPORT, TESTED, Fresh, Plugins
 
 if TYPE_CHECKING:
     from nnfuzz.backend.registry import BackendRegistry
@@ -33,8 +33,6 @@ def backends(
             "NAME[,KEY=VALUE]",
         ),
     ] = None,
-    exporter: Exporter = None,
-    opset: Opset = None,
     fresh: Fresh = False,
     table: Annotated[
         Path | None,
@@ -82,7 +80,7 @@ def backends(
         return
     registry = BackendRegistry.discover(plugin or [])
     if probe:
-        raise typer.Exit(_probe(registry, probe, plugin or [], exporter, opset, fresh, out, table))
+        raise typer.Exit(_probe(registry, probe, plugin or [], fresh, out, table))
     if check and not names:
         raise typer.BadParameter("name the backends to start: nnfuzz backends --check tvm")
     if names:
@@ -116,8 +114,6 @@ def _probe(
     registry: BackendRegistry,
     texts: list[str],
     plugins: list[Path],
-    exporter: str | None,
-    opset: int | None,
     fresh: bool,
     out: Path | None,
     table: Path | None,
@@ -131,8 +127,7 @@ def _probe(
     from nnfuzz.store.store import Store
 
     specs = chosen_backends(registry, texts, tell)
-    exporters = exporter_names(exporter, opset)
-    given: dict[str, object] = {"exporters": exporters, "opset": opset}
+    given: dict[str, object] = {"exporters": exporter_names()}
     if table is None:
         given["opsets"] = {}  # the newest one says enough of what works
     config = make_config(registry, specs, plugins, (), given, tell)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from nnfuzz.campaign.session import CampaignResult
-    from nnfuzz.library.campaign import Allow, Request
+    from nnfuzz.library.campaign import Request
     from nnfuzz.records.config import CampaignConfig
     from nnfuzz.store.summary import Summary
 
@@ -128,21 +128,17 @@ def _check(settings: Mapping[str, Any], resume: bool) -> None:
         raise UsageError("the setting shard needs --seed N, the same for all parts")
 
 
-def _allow(request: Request) -> Allow:
-    from nnfuzz.cli.consent import Consent
-
-    return Consent(request.out or Path(), request.plugins).require
-
-
 def _fuzz(
     request: Request, resume: bool, fresh: bool, quiet: bool
 ) -> tuple[CampaignResult, CampaignConfig]:
     """Runs a session of a campaign and prints its summary."""
+    from nnfuzz.cli.consent import Consent
     from nnfuzz.cli.progress import Interrupt, watcher
     from nnfuzz.cli.summary import print_summary
     from nnfuzz.library.campaign import Campaign
 
-    begun = Campaign.resume(request, _allow(request)) if resume else Campaign.create(request)
+    allow = Consent(request.out or Path(), request.plugins).require
+    begun = Campaign.resume(request, allow) if resume else Campaign.create(request)
     with begun as campaign:
         config = campaign.config
         with Interrupt() as interrupt, watcher(quiet, config, campaign.folder) as observer:

@@ -14,7 +14,7 @@ from nnfuzz.cli.options import AMOUNT, MODELS, TESTED, Plugins
 from nnfuzz.cli.shell import Grouped, GroupedGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from rich.console import Console
 
@@ -174,15 +174,6 @@ def check(
         int,
         MODELS.option("Same seed, same instances.", "S", min=0),
     ] = 0,
-    backend: Annotated[
-        list[str] | None,
-        TESTED.option(
-            "Compiler whose least optimised level arbitrates as well.",
-            "NAME[,KEY=VALUE]",
-            "--backend",
-            "-b",
-        ),
-    ] = None,
     implementations: Annotated[
         list[Path] | None,
         TESTED.option(
@@ -214,8 +205,7 @@ def check(
 
     registry = _selected(load_operators(plugin or []), operators or [])
     specs = registry.specs()
-    compilers = _compilers(backend or [], plugin or [])
-    runtimes = {**_runtimes(implementations or []), **dict(compilers)}
+    runtimes = _runtimes(implementations or [])
     reports: list[CheckReport] = []
     with steps("checking operators", len(specs)) as advance:
         for report in check_operators(specs, seed, instances, runtimes, registry.waivers):
@@ -233,19 +223,6 @@ def _selected(registry: OpRegistry, names: Sequence[str]) -> OpRegistry:
         return registry.select(names or list(registry))
     except KeyError as error:
         raise UsageError(str(error.args[0])) from error
-
-
-def _compilers(backends: Sequence[str], plugins: Sequence[Path]) -> Iterator[tuple[str, Runtime]]:
-    from nnfuzz.backend.registry import BackendRegistry
-    from nnfuzz.check.runtimes import runtime_of
-    from nnfuzz.library.settings import chosen_backends
-
-    if backends:
-        registry = BackendRegistry.discover(plugins)
-        for spec in chosen_backends(registry, list(backends)):
-            if spec.release:
-                raise UsageError(f"{spec}: this command runs what is installed, no other release")
-            yield spec.name, runtime_of(spec.load())
 
 
 def _runtimes(paths: Sequence[Path]) -> dict[str, Runtime]:

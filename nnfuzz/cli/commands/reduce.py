@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnfuzz.cli.errors import FINDINGS, OK, UsageError
+from nnfuzz.cli.errors import FINDINGS, OK, UsageError, tell
 from nnfuzz.cli.options import AMOUNT, PROCESSES, OwnBackend, Plugins
 
 if TYPE_CHECKING:
@@ -56,12 +55,9 @@ def _campaign(folder: Path, plugins: list[Path], workers: int, budget: int) -> i
     from nnfuzz.cli.summary import findings_table
     from nnfuzz.library.replaying import reduce_findings
 
-    def note(text: str) -> None:
-        typer.echo(text, err=True)
-
     allow = Consent(folder, plugins).require
     with Interrupt() as interrupt:
-        findings = reduce_findings(folder, allow, note, workers, budget, interrupt.asked)
+        findings = reduce_findings(folder, allow, tell, workers, budget, interrupt.asked)
     for line in findings_table(folder, findings):
         typer.echo(line)
     return FINDINGS if findings else OK
@@ -70,33 +66,28 @@ def _campaign(folder: Path, plugins: list[Path], workers: int, budget: int) -> i
 def _finding(finding: Path, backend: str, plugin: list[Path], budget: int) -> None:
     from nnfuzz.cli.consent import Consent
     from nnfuzz.cli.findings import backend_of, open_with_consent
+    from nnfuzz.cli.progress import phases
     from nnfuzz.library.replaying import reduce_in_folder
     from nnfuzz.reduction.case import ReduceConfig
 
     consent = Consent(finding, plugin)
-    config = ReduceConfig(budget, watch=_shown if sys.stderr.isatty() else _silent)
     opened = open_with_consent(finding, consent)
     spec = backend_of(opened, backend, plugin, consent)
-    done, reduced = reduce_in_folder(finding, opened, spec, config, consent)
+    with phases() as show:
+
+        def watch(p: ReductionProgress) -> None:
+            show(f"{p.run}/{p.budget} candidates, {p.nodes} nodes, {p.by}")
+
+        config = ReduceConfig(budget, watch=watch)
+        done, reduced = reduce_in_folder(finding, opened, spec, config, consent)
     _report(finding, done, reduced)
     raise typer.Exit(FINDINGS)
-
-
-def _silent(progress: ReductionProgress) -> None:
-    pass
-
-
-def _shown(progress: ReductionProgress) -> None:
-    line = f"{progress.run}/{progress.budget} candidates, {progress.nodes} nodes, {progress.by}"
-    print(f"\r\x1b[K{line}", end="", file=sys.__stderr__, flush=True)
 
 
 def _report(folder: Path, done: CaseReduction, reduced: Finding) -> None:
     from nnfuzz.findings.folder import REDUCED
     from nnfuzz.reduction.case import CONFIRMATIONS
 
-    if sys.stderr.isatty():
-        print("\r\x1b[K", end="", file=sys.__stderr__)
     typer.echo(
         f"{done.nodes[0]} -> {done.nodes[1]} nodes, {done.before[6]} -> {done.after[6]} elements; "
         f"{done.run} candidates in {done.seconds:.1f} s"

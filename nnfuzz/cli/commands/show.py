@@ -10,7 +10,7 @@ import typer
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.text import visible
 from nnfuzz.base.untrusted import read_json
-from nnfuzz.cli.errors import UsageError, tell_if_large, writing
+from nnfuzz.cli.errors import UsageError, writing
 from nnfuzz.cli.limits import computing
 from nnfuzz.cli.options import OTHERS
 
@@ -72,7 +72,6 @@ def read_graph(path: Path) -> GraphView:
     if not file.is_file():
         reason = f"there is no {' or '.join(FILES)} in it" if path.is_dir() else "no such file"
         raise UsageError(f"{path} holds no graph: {reason}")
-    tell_if_large(file)
     if file.suffix != ".json":
         return model_graph(file)
     data = read_json(file)

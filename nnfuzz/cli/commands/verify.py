@@ -17,7 +17,6 @@ from nnfuzz.cli.options import AMOUNT, OTHERS, REPORTED, TESTED, Levels, Plugins
 from nnfuzz.cli.values import duration, listed
 
 if TYPE_CHECKING:
-    from nnfuzz.corpus.known import KnownTestFailures
     from nnfuzz.corpus.verify import LevelResult
 
 MOST_SKIPPED = 10
@@ -89,12 +88,14 @@ def verify(
     """
     from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.cli.progress import steps
-    from nnfuzz.corpus.known import to_json
+    from nnfuzz.corpus.known import KnownTestFailures, load, to_json
+    from nnfuzz.corpus.known import baseline as earlier
     from nnfuzz.corpus.layout import tests_in
     from nnfuzz.corpus.verify import verify as run
     from nnfuzz.library.corpus import save_failures
 
-    expected = _known(known, baseline)
+    patterns = load(known) if known is not None else ()
+    expected = KnownTestFailures(patterns, earlier(baseline) if baseline is not None else None)
     chosen = shard(part)
     seconds = duration(time) if time is not None else math.inf
     spec = BackendRegistry.discover(plugin or []).parse(backend)
@@ -132,14 +133,6 @@ def _exit_code(results: Sequence[LevelResult]) -> int:
     if statuses["failed"] or statuses["error"]:
         return FINDINGS
     return NOT_COMPARED if lost and not (statuses["passed"] or statuses["known"]) else OK
-
-
-def _known(file: Path | None, earlier: Path | None) -> KnownTestFailures:
-    """Raises: Unreadable."""
-    from nnfuzz.corpus.known import KnownTestFailures, baseline, load
-
-    patterns = load(file) if file is not None else ()
-    return KnownTestFailures(patterns, baseline(earlier) if earlier is not None else None)
 
 
 def _show(results: Sequence[LevelResult]) -> None:
