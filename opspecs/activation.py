@@ -349,8 +349,13 @@ class Clip(Increasing):
     max = _end("max")
 
     def torch(self, x):
-        absent = self.min is None and self.max is None
-        return x.clone() if absent else torch.clamp(x, self.min, self.max)
+        least, most = self.bounds()
+        return x.clone() if least is most is None else torch.clamp(x, least, most)
+
+    def bounds(self):
+        """The bounds as opsets before 11 store them: in float32."""
+        ends = (self.min, self.max)
+        return [single(end) if isinstance(end, float) else end for end in ends]
 
     def proxy(self, x):
         return x
@@ -359,11 +364,11 @@ class Clip(Increasing):
         """Where an end of an interval is clamped to a bound, the bound's rounding to the dtype
         counts."""
         y = self.torch(x)
-        ends = [y == end for end in (self.min, self.max) if end is not None]
+        ends = [y == end for end in self.bounds() if end is not None]
         bounded = functools.reduce(torch.logical_or, ends, torch.zeros_like(y, dtype=torch.bool))
         return torch.where(bounded, u * y.abs(), 0.0)
 
     def onnx(self, emit, x):
         dtype = emit.type(x).dtype
-        ends = ["" if end is None else emit.const(end, dtype) for end in (self.min, self.max)]
+        ends = ["" if end is None else emit.const(end, dtype) for end in self.bounds()]
         return emit("Clip", x, *ends)

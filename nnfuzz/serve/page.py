@@ -20,7 +20,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from nnfuzz.backend.outcome import OutcomeKind
-from nnfuzz.base.reading import JsonObject, Unreadable
+from nnfuzz.base.reading import MOST, JsonObject, Unreadable
 from nnfuzz.base.text import visible
 from nnfuzz.base.untrusted import MAX_TEXT_BYTES, as_far_as, below, read_bytes, whole_or
 from nnfuzz.findings.folder import read_finding, smallest
@@ -90,7 +90,8 @@ class CampaignReader:
             events = whole_or({}, store.events.counts, "the events", missing)
             buckets = whole_or({}, store.occurrences.buckets, "the counts of failures", missing)
             began = whole_or([], store.sessions.rows, "the sessions", missing)
-            self._began = began[-1][0] if began else 0.0
+            times = [at for at, *_ in began if isinstance(at, float) and 0 < at < MOST]
+            first, self._began = (times[0], times[-1]) if times else (0.0, 0.0)
             summary = Summary.of(
                 self._statistics,
                 rows,
@@ -103,7 +104,7 @@ class CampaignReader:
             )
             return CampaignPage(
                 name=self._campaign.resolve().name,
-                began=f"{datetime.fromtimestamp(began[0][0], UTC):%Y-%m-%d %H:%M}" if began else "",
+                began=f"{datetime.fromtimestamp(first, UTC):%Y-%m-%d %H:%M}" if first else "",
                 state=self.state()[0] if live else "",
                 summary=summary,
                 findings=[self._finding(row) for row in rows],
