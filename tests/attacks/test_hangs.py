@@ -94,7 +94,7 @@ def test_a_campaign_of_hangs_says_so(tmp_path):
     assert "larger timeout" in note and watching.shown[-1].seconds < 60
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_a_campaign_that_counts_tests_waits_for_the_time_limit(tmp_path, workers):
     summary, shown = session(tmp_path / "c", "hostile,timeout=2", workers=workers, patience=0.3)
     assert summary["hangs"] == {"confirmed": len(HANGS)}

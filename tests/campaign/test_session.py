@@ -29,7 +29,7 @@ from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.store.store import FILE, Store, StoreError
 
 HERE = Path(__file__).parent
-ROUNDS = 4  # of the hostile plan in 200 tests
+ROUNDS = 2  # of the hostile plan in 100 tests
 
 
 def run(folder: Path, tests: int, plan: str, backend: str, **more):
@@ -60,7 +60,7 @@ def wait_for_tests(folder: Path, count: int) -> None:
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
     folder = tmp_path_factory.mktemp("hostile") / "campaign"
-    result = run(folder, 200, "hostile", "hostile,timeout=0.4,memory=0.1")
+    result = run(folder, 100, "hostile", "hostile,timeout=0.4,memory=0.1")
     return folder, result
 
 
@@ -68,8 +68,8 @@ def test_a_hostile_campaign_finishes_with_every_index_recorded(hostile):
     folder, result = hostile
     with Store.open(folder, write=False) as store:
         rows = list(store.tests.rows())
-    assert [row.index for row in rows] == list(range(200))
-    assert result.summary.tests == 200 - 5 * ROUNDS
+    assert [row.index for row in rows] == list(range(100))
+    assert result.summary.tests == 100 - 5 * ROUNDS
     lost = {"fault": 3 * ROUNDS, "export": ROUNDS, "inputs": ROUNDS}
     assert result.summary.not_run == lost
     saved = json.loads((folder / "summary.json").read_text())
