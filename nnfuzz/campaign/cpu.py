@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 
-from nnfuzz.campaign.lane_jobs import Told
+from nnfuzz.campaign.lane_jobs import TestReport
+from nnfuzz.testcase.identity import Probe
 
 
 class CpuMeter:
-    """Counts what lanes tell, and this process, from `begin` to `end`: without the questions before
-    the first test, and without reductions after the last one.
+    """Counts the CPU time of lanes and of this process between `begin` and `end`. The questions
+    before the first test and the reductions after the last one are left out.
     """
 
     def __init__(self) -> None:
@@ -24,16 +25,17 @@ class CpuMeter:
     def end(self) -> None:
         self._ended = time.process_time()
 
-    def add(self, told: Told, probe: bool) -> None:
+    def add(self, report: TestReport) -> None:
         """Counts one test, or one probe."""
         if self._ended is None:
-            self._probes += probe
-            for who, seconds in told.cpu.items():
+            self._probes += isinstance(report.evidence.test, Probe)
+            for who, seconds in report.cpu.items():
                 self._spent[who] += seconds
 
     def per_test(self, tests: int, probing: bool = False) -> dict[str, float]:
         """Milliseconds per test: `compilers` inside of their stages, `own` everything else, and
-        the parts of that: this process, lanes, and what compilers' processes do beside.
+        the parts of that: this process (`parent`), `lanes`, and the work of compilers' processes
+        before and behind the stages (`workers`).
 
         probing: whether probes are all that the session is for. The time of other probes, compilers
         included, is listed separately, per test too: they get fewer with time. This process does

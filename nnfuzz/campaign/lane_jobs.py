@@ -1,4 +1,4 @@
-"""The jobs of a lane's process (nnfuzz.campaign.lane_service), and what it tells of each test."""
+"""The jobs of a lane's process (nnfuzz.campaign.lane_service), and its report on each test."""
 
 from __future__ import annotations
 
@@ -7,12 +7,21 @@ from dataclasses import dataclass, field
 
 from nnfuzz.backend.deviation import Deviation
 from nnfuzz.base.reading import Json
+from nnfuzz.findings.reducer_job import ReduceFinding
 from nnfuzz.records.rows import HangRow
 from nnfuzz.sandbox.job import Job
 from nnfuzz.sandbox.wire import Blobs
 from nnfuzz.store.evidence import Evidence
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.identity import TestId
+
+RUN, REDUCE = "run", "reduce"
+"""The stages in which a lane runs and judges a test case, and reduces a finding. All other stages
+belong to making a test case.
+"""
+WITHOUT_SERVER = 75
+"""The exit code of a lane that has lost a fork server which was lent to it: only the scheduler can
+start that again."""
 
 
 @dataclass(frozen=True)
@@ -32,14 +41,16 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Told:
-    """Everything that a lane tells of one test.
+class TestReport:
+    """The report of a lane on one test.
 
-    suspected: of a run that looks like a hang; then nothing else of the test counts yet.
-    full_check: whether a deviation was found, where all outputs were judged though they agreed;
-    None elsewhere. cpu: CPU seconds by kind of process. compilers: wall seconds inside of
-    compilers, by backend. beyond_help: why no further test can run; "" where one can.
+    suspected: the run that looks like a hang, if there is one; the test then counts once that is
+    decided. full_check: of a test whose outputs were judged although they agreed, whether the judge
+    found a deviation; None for other tests. cpu: CPU seconds by kind of process. compilers: wall
+    seconds inside of compilers, by backend. beyond_help: why no further test can run; "" if it can.
     """
+
+    __test__ = False  # not a pytest class
 
     evidence: Evidence
     suspected: HangRow | None = None
@@ -65,9 +76,9 @@ class Compiler:
 class Enter(Job[None]):
     """Begins an epoch: the next tests are made with these settings.
 
-    number: of the epoch. epoch: the one that its settings were decided for. known:
-    signatures that earlier epochs have confirmed, those of `ignored` included, which the
-    user knows. compilers: by backend. variables: see nnfuzz.feedback.support.signature_keys.
+    number: of the epoch. epoch: the number of the epoch whose settings these are. ignored: the
+    signatures that the user knows. known: these, and the signatures that earlier epochs have
+    confirmed. compilers: by backend. variables: see nnfuzz.feedback.support.signature_keys.
     """
 
     number: int
@@ -81,24 +92,29 @@ class Enter(Job[None]):
 
 @dataclass(frozen=True)
 class RunTests(Job[None]):
-    """Runs some tests in their order, and tells of each."""
+    """Runs some tests in their order, and reports on each."""
 
     orders: tuple[Order, ...]
 
-    part = Told
+    part = TestReport
 
     @property
     def about(self) -> str:
-        return ", ".join(str(order.test) for order in self.orders)
+        first, last = self.orders[0].test, self.orders[-1].test
+        return str(first) if first == last else f"{first} to {last}"
 
     @property
     def parts(self) -> int:
         return len(self.orders)
 
     def read_part(self, number: int, header: Mapping[str, Json], blobs: Blobs) -> object:
-        """What is told of a test. Raises: as Job.read_part; ValueError if it is of another one."""
-        told = super().read_part(number, header, blobs)
-        assert isinstance(told, Told)
-        if told.evidence.test != self.orders[number].test:
-            raise ValueError(f"{told.evidence.test} instead of {self.orders[number].test}")
-        return told
+        """The report on one test. Raises: as Job.read_part; ValueError if it is on another test."""
+        report = super().read_part(number, header, blobs)
+        assert isinstance(report, TestReport)
+        if report.evidence.test != self.orders[number].test:
+            raise ValueError(f"{report.evidence.test} instead of {self.orders[number].test}")
+        return report
+
+
+LaneJob = RunTests | Enter | ReduceFinding
+"""The jobs that the scheduler gives to lanes."""

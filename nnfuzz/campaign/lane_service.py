@@ -6,9 +6,10 @@ scheduler has lent.
 
 from __future__ import annotations
 
-import gc
+import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 
@@ -17,10 +18,19 @@ from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner, CompilerServers
 from nnfuzz.base.reading import Json, read
 from nnfuzz.base.writing import as_json
-from nnfuzz.campaign.lane_jobs import Compiler, Enter, Order, RunTests, Told
+from nnfuzz.campaign.lane_jobs import (
+    REDUCE,
+    RUN,
+    WITHOUT_SERVER,
+    Compiler,
+    Enter,
+    Order,
+    RunTests,
+    TestReport,
+)
 from nnfuzz.campaign.pace import Pace
 from nnfuzz.campaign.processes import CountedProcesses
-from nnfuzz.campaign.untested import REDUCE, RUN, not_produced
+from nnfuzz.campaign.untested import defect, not_produced
 from nnfuzz.experiment.confirm import REPEATS
 from nnfuzz.experiment.judgement import unknown_outputs
 from nnfuzz.experiment.lane import Lane
@@ -29,15 +39,13 @@ from nnfuzz.findings.reducer_job import ReduceFinding
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.rows import EventRow, HangRow, ReductionRow
 from nnfuzz.sandbox import worker
-from nnfuzz.sandbox.exceptions import described_error
-from nnfuzz.sandbox.forkserver import ForkClient
+from nnfuzz.sandbox.forkserver import ForkClient, ServerLost
 from nnfuzz.sandbox.job import Report, Service, does
 from nnfuzz.store.evidence import Evidence, items_of, with_row
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.client import LocalProducer
 from nnfuzz.testcase.identity import Numbered, Probe, TestId
 from nnfuzz.testcase.jobs import Configure, ListVocabulary, Produce, Vocabulary
-from nnfuzz.testcase.service import COLLECTED
 from nnfuzz.triage.signature import Failure
 
 _SURE = (OutcomeKind.EXCEPTION, OutcomeKind.ACCEPTED, OutcomeKind.TIMEOUT)
@@ -67,7 +75,6 @@ class LaneService(Service):
         arguments = {"seed": self._config.seed, "config": case, "cache": cache}
         self._producer = worker.build_service(producer, arguments) if producer else Service()
         self._reducer_factory = reducer
-        gc.set_threshold(*COLLECTED)
 
     @does(ListVocabulary)
     def vocabulary(self, job: ListVocabulary, report: Report) -> Vocabulary:
@@ -82,26 +89,28 @@ class LaneService(Service):
     @does(ReduceFinding)
     def reduce(self, job: ReduceFinding, report: Report) -> ReductionRow | None:
         report(REDUCE)
-        return self._reducer.done(job, Report())
+        with _leaving_without_server():
+            return self._reducer.done(job, Report())
 
     @does(RunTests)
     def run(self, job: RunTests, report: Report) -> None:
         for order in job.orders:
-            report.part(self._told(order, report))
+            with _leaving_without_server():
+                report.part(self._report_on(order, report))
 
     # -- one test -------------------------------------------------------------------------------
 
-    def _told(self, order: Order, report: Report) -> Told:
+    def _report_on(self, order: Order, report: Report) -> TestReport:
         began = time.process_time()
         made = self._made(order, report)
         report(RUN)
-        told = self._tested(order, made) if isinstance(made, TestCase) else Told(made)
+        done = self._tested(order, made) if isinstance(made, TestCase) else TestReport(made)
         cpu, compilers = self._compilers.taken()
         spent = {"lanes": time.process_time() - began, **cpu}
         if isinstance(order.test, Probe):
             spent = {"probes": sum(spent.values())}
         helpless = self._compilers.beyond_help
-        return replace(told, cpu=spent, compilers=compilers, beyond_help=helpless)
+        return replace(done, cpu=spent, compilers=compilers, beyond_help=helpless)
 
     def _made(self, order: Order, report: Report) -> TestCase | Evidence:
         """The test case, or the evidence that there is none."""
@@ -109,31 +118,31 @@ class LaneService(Service):
         try:
             made = self._producer.done(Produce(test, order.died), report)
         except Exception as error:
-            return self._fault(test, "produce", error)
+            return self._defect(test, "produce", error)
         if isinstance(made, TestCase):
             return made
         return with_row(not_produced(test, made, epoch), self._epoch.variables)
 
-    def _tested(self, order: Order, case: TestCase) -> Told:
-        test, names = order.test, [*self._runners]
-        if isinstance(test, Probe):
-            names = [name for name in names if name in order.levels]
+    def _tested(self, order: Order, case: TestCase) -> TestReport:
+        test = order.test
         sampled = isinstance(test, Numbered) and self._config.sampled(test.index)
-        plan = self._plan(order, case, names, sampled)
+        limits = self._limits(order)
         try:
-            result = self._lane.test(case, plan)
+            result = self._lane.test(case, self._plan(order, case, limits, sampled))
+        except ServerLost:
+            raise
         except Exception as error:
-            return Told(self._fault(test, RUN, error))
+            return TestReport(self._defect(test, RUN, error))
         self._note_seconds(result.outcomes)
-        if not order.patient and (hang := self._suspected(result, self._known(order))):
-            return Told(replace(self._evidence(test, result), result=None), hang)
+        if hang := self._suspected(order, result, limits):
+            return TestReport(replace(self._evidence(test, result), result=None), hang)
         full_check = None
         if sampled and result.agreed:
             full_check = any(failure.kind is OutcomeKind.MISMATCH for failure in result.failures)
-        return Told(self._evidence(test, result), full_check=full_check)
+        return TestReport(self._evidence(test, result), full_check=full_check)
 
     def _evidence(self, test: TestId, result: Result) -> Evidence:
-        """The evidence of a test; where nothing failed without what is known by its row."""
+        """The evidence of a test. Its result is left out if nothing failed: the row says enough."""
         events = tuple(EventRow(test, **vars(event)) for event in result.events)
         status = "run" if result.outcomes else FAULT
         whole = Evidence(test, self._epoch.epoch, result, status=status, events=events)
@@ -143,35 +152,38 @@ class LaneService(Service):
         probed = result.outcomes if isinstance(test, Probe) else ()
         return replace(whole, result=None, probed=tuple(replace(o, outputs=None) for o in probed))
 
-    def _fault(self, test: TestId, stage: str, error: Exception) -> Evidence:
-        """A defect of nnfuzz that one test brings to light ends this test, and not the campaign."""
-        text = described_error(error)
-        message = f"{text['error_type']}: {text['message']}"
-        event = EventRow(test, FAULT, "", stage, "", message, text["traceback"])
-        fault = Evidence(test, self._epoch.epoch, status=FAULT, events=(event,))
-        return with_row(fault, self._epoch.variables)
+    def _defect(self, test: TestId, stage: str, error: Exception) -> Evidence:
+        return with_row(defect(test, self._epoch.epoch, stage, error), self._epoch.variables)
 
     # -- how it is run --------------------------------------------------------------------------
 
-    def _plan(self, order: Order, case: TestCase, names: Sequence[str], sampled: bool) -> Plan:
-        runners = {name: self._runners[name] for name in names}
+    def _limits(self, order: Order) -> dict[str, float]:
+        """The seconds that a level may take, by the backends that the test runs on."""
+        names = order.levels if isinstance(order.test, Probe) else self._runners
+        paces = {name: self._paces[name] for name in self._runners if name in names}
+        return {n: pace.ceiling if order.patient else pace.limit for n, pace in paces.items()}
+
+    def _plan(
+        self, order: Order, case: TestCase, limits: Mapping[str, float], sampled: bool
+    ) -> Plan:
+        runners = {name: self._runners[name] for name in limits}
         # A verdict on one backend needs the outputs of all others, which do not know of it.
-        alone = len(names) == 1 and not sampled and not case.fault and not unknown_outputs(case)
+        alone = len(limits) == 1 and not sampled and not case.fault and not unknown_outputs(case)
         runs = [
             Run(
                 name,
                 case,
                 tuple(order.levels.get(name, ())) or self._levels(name, order.test),
-                seconds=self._paces[name].ceiling if order.patient else self._paces[name].limit,
+                seconds=seconds,
                 compares=alone,
             )
-            for name in names
+            for name, seconds in limits.items()
         ]
         known = self._known(order)
         return Plan(
             runs=runs,
             judging=Judging.ALWAYS if sampled else Judging.DOUBTFUL,
-            repeats=lambda failure: self._repeats(failure, known, order.patient),
+            repeats=lambda failure: self._repeats(failure, known, limits),
             isolates=lambda failure: failure.signature.hash not in known,
             levels={own.spec.name: own.backend.levels for own in runners.values()},
             habits={name: own.habits for name, own in runners.items()},
@@ -193,7 +205,7 @@ class LaneService(Service):
         drawn = runner.draw_pipeline(rng) if rng else None
         return (*(levels[:-1] or levels), str(drawn)) if drawn else levels
 
-    def _repeats(self, failure: Failure, known: Sequence[str], patient: bool) -> int:
+    def _repeats(self, failure: Failure, known: Sequence[str], limits: Mapping[str, float]) -> int:
         """Runs in fresh workers that must all fail in the same way before it counts.
 
         A known failure counts at once, but for mismatches, whose signatures are weak evidence; what
@@ -202,30 +214,31 @@ class LaneService(Service):
         is_known = failure.signature.hash in known
         if failure.kind is OutcomeKind.MISMATCH:
             return 1 if is_known else REPEATS
-        if is_known or (failure.kind is OutcomeKind.TIMEOUT and self._hurries(failure, patient)):
+        if is_known or self._looks_hung(failure, limits):
             return 0
         return 1 if failure.kind in _SURE else REPEATS
 
     # -- hangs ----------------------------------------------------------------------------------
 
-    def _hurries(self, failure: Failure, patient: bool) -> bool:
-        """Whether a run had less than the whole time limit."""
-        pace = self._paces[failure.backend]
-        return not patient and pace.limit < pace.ceiling
+    def _looks_hung(self, failure: Failure, limits: Mapping[str, float]) -> bool:
+        """Whether a run has exceeded a limit that was shorter than the compiler's own."""
+        shorter = limits[failure.backend] < self._paces[failure.backend].ceiling
+        return failure.kind is OutcomeKind.TIMEOUT and shorter
 
-    def _suspected(self, result: Result, known: Sequence[str]) -> HangRow | None:
+    def _suspected(
+        self, order: Order, result: Result, limits: Mapping[str, float]
+    ) -> HangRow | None:
         """The first run of a test that looks like a hang, unless hangs like it are known."""
+        known, case = self._known(order), result.case
         for failure in result.failures:
-            hangs = failure.kind is OutcomeKind.TIMEOUT and self._hurries(failure, False)
-            if hangs and failure.signature.hash not in known:
-                case = result.case
+            if self._looks_hung(failure, limits) and failure.signature.hash not in known:
                 return HangRow(
                     case.id,
                     self._epoch.epoch,
                     failure.backend,
                     failure.levels[0],
                     failure.stage.value,
-                    self._paces[failure.backend].limit,
+                    limits[failure.backend],
                     failure.signature.hash,
                     case.generated_for,
                     items_of(case.graph, self._epoch.variables),
@@ -284,12 +297,11 @@ class LaneService(Service):
         return Lane(self._compilers, LocalProducer(self._producer, self._servers[0]))
 
 
-def lane_service(
-    config: Mapping[str, Json],
-    producer: str,
-    reducer: str,
-    cache: str = "",
-    entered: Mapping[str, Json] | None = None,
-) -> LaneService:
-    """The factory that sandboxes name: "nnfuzz.campaign.lane_service:lane_service"."""
-    return LaneService(config, producer, reducer, cache, entered)
+@contextmanager
+def _leaving_without_server() -> Iterator[None]:
+    """Ends the lane if a fork server is gone that was lent to it."""
+    try:
+        yield
+    except ServerLost as error:
+        print(error, file=sys.stderr)
+        raise SystemExit(WITHOUT_SERVER) from error

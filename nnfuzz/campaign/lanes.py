@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 from nnfuzz.base.writing import as_json
-from nnfuzz.campaign.lane_jobs import Compiler, Enter, Order, RunTests, Told
+from nnfuzz.campaign.lane_jobs import (
+    REDUCE,
+    RUN,
+    WITHOUT_SERVER,
+    Enter,
+    LaneJob,
+    Order,
+    RunTests,
+    TestReport,
+)
 from nnfuzz.campaign.processes import PATIENCE
-from nnfuzz.campaign.untested import REDUCE, RUN, lost
+from nnfuzz.campaign.untested import lost
 from nnfuzz.findings.reducer_job import ReduceFinding
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.sandbox.events import (
@@ -27,14 +36,13 @@ from nnfuzz.sandbox.events import (
 )
 from nnfuzz.sandbox.forkserver import ForkClient, ForkServer
 from nnfuzz.sandbox.job import Job
-from nnfuzz.sandbox.pool import Ended, JobWorker, Pool
+from nnfuzz.sandbox.pool import Ended, Pool, Worker
 from nnfuzz.sandbox.sandbox import Sandbox
-from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.identity import TestId
 from nnfuzz.testcase.jobs import Produce
 
 A = TypeVar("A")
-SERVICE = "nnfuzz.campaign.lane_service:lane_service"
+SERVICE = "nnfuzz.campaign.lane_service:LaneService"
 PRELOAD = ("onnx.reference", "nnfuzz.campaign.lane_service")
 UNSTARTED, OUTSIDE = -2, -1  # in place of an epoch: no process yet, or one without an epoch
 MOST_SECONDS = 3600.0
@@ -42,8 +50,8 @@ MOST_SECONDS = 3600.0
 limits of their own.
 """
 MOST_RETURNS = 3
-"""How often a test is begun anew after somebody outside has killed its lane, each time after
-MOST_KILLS of nnfuzz.sandbox.sandbox: then the test itself may make somebody kill its lanes.
+"""How often a test is begun anew after its lane has lost a fork server, or after somebody outside
+has killed the lane MOST_KILLS times (nnfuzz.sandbox.sandbox). After that the test itself is blamed.
 """
 
 
@@ -57,36 +65,33 @@ class PoolError(RuntimeError):
         self.test = test
 
 
-@dataclass(frozen=True)
-class LaneOrder:
-    """A job of a lane: a range of tests, the beginning of an epoch, or a reduction."""
+class LaneSlot(Worker[LaneJob, Ended]):
+    """One lane.
 
-    job: RunTests | Enter | ReduceFinding
-
-
-class LaneSlot(JobWorker[LaneOrder]):
-    """One lane. epoch: that it has entered. told: how many tests of its range have ended. tell:
-    called with what it tells of each.
+    epoch: the number of the epoch that it has entered. done: how many tests of its range have
+    ended. began: when its job was begun, by time.monotonic.
     """
 
-    epoch = UNSTARTED
-    told = 0
+    def __init__(self, sandbox: Sandbox, take: Callable[[TestReport], None]) -> None:
+        """take: called with the report on each test."""
+        self.sandbox, self._take = sandbox, take
+        self.epoch, self.done, self.began = UNSTARTED, 0, 0.0
 
-    def __init__(self, sandbox: Sandbox, tell: Callable[[Told], None]) -> None:
-        super().__init__(sandbox)
-        self._tell = tell
+    @property
+    def sandboxes(self) -> Sequence[Sandbox]:
+        return (self.sandbox,)
 
-    def begin(self, order: LaneOrder) -> None:
-        self.told = 0
-        super().begin(order)
+    def begin(self, order: LaneJob) -> None:
+        self.done, self.began = 0, time.monotonic()
+        self.sandbox.submit(order)
 
     def feed(self, event: Event) -> Ended | None:
         if not isinstance(event, Progress):
             return event
         test = self.left[0].test  # with its place, which the lane does not know
-        told: Told = event.value
-        self.told += 1
-        self._tell(replace(told, evidence=replace(told.evidence, test=test)))
+        report: TestReport = event.value
+        self.done += 1
+        self._take(replace(report, evidence=replace(report.evidence, test=test)))
         return None
 
     def drop(self) -> None:
@@ -97,16 +102,14 @@ class LaneSlot(JobWorker[LaneOrder]):
     @property
     def left(self) -> tuple[Order, ...]:
         """The tests of its range that have not ended."""
-        job = self.order.job if self.order else None
-        return job.orders[self.told :] if isinstance(job, RunTests) else ()
+        return self.order.orders[self.done :] if isinstance(self.order, RunTests) else ()
 
 
-class Lanes(Pool[LaneSlot, LaneOrder, Ended]):
-    """Lanes that work under the settings of an epoch; one of an older epoch enters that first.
+class Lanes(Pool[LaneSlot, LaneJob, Ended]):
+    """Lanes that work under the settings of an epoch; a lane of an older epoch enters it first.
 
-    tell: called with everything that is told of a test. reduced: called with the end of a
-    reduction and its seconds. returned: tests whose lane has ended
-    without a word of them, to be run again.
+    take: called with the report on each test. reduced: called with the end of a reduction and its
+    seconds. returned: tests that have to be run again, since their lane has ended without a report.
     """
 
     def __init__(
@@ -120,7 +123,7 @@ class Lanes(Pool[LaneSlot, LaneOrder, Ended]):
         only_reduces: whether there are no tests to be made.
         """
         self._config = config
-        self.tell: Callable[[Told], None] = lambda told: None
+        self.take: Callable[[TestReport], None] = lambda report: None
         self.reduced: Callable[[ReduceFinding, Ended, float], None] = lambda *end: None
         arguments = {
             "config": as_json(config),
@@ -155,7 +158,7 @@ class Lanes(Pool[LaneSlot, LaneOrder, Ended]):
             server=self.server,
             lends=self._lends,
         )
-        return LaneSlot(sandbox, lambda told: self.tell(told))
+        return LaneSlot(sandbox, lambda report: self.take(report))
 
     def call(self, job: Job[A]) -> Reply[A] | Trouble:
         """Has the first lane do a job, and waits for it; again if somebody else has killed it."""
@@ -166,19 +169,9 @@ class Lanes(Pool[LaneSlot, LaneOrder, Ended]):
                 break
         return event
 
-    def enter(
-        self,
-        number: int,
-        epoch: int,
-        case: CaseConfig,
-        known: Sequence[str],
-        ignored: Sequence[str],
-        compilers: Mapping[str, Compiler],
-        variables: Mapping[str, Sequence[int]],
-    ) -> None:
-        """Has tests be made and judged under these settings from now on; see Enter."""
-        given = {name: tuple(own) for name, own in variables.items()}
-        self._entered = Enter(number, epoch, case, (*known,), (*ignored,), compilers, given)
+    def enter(self, epoch: Enter) -> None:
+        """Has the next tests be made and judged under the settings of an epoch."""
+        self._entered = epoch
 
     def prepare(self, worker: LaneSlot) -> None:
         """Starts a lane, or has it enter the epoch."""
@@ -186,37 +179,44 @@ class Lanes(Pool[LaneSlot, LaneOrder, Ended]):
             return
         worker.sandbox.rearm({**self._arguments, "entered": as_json(self._entered)})
         if worker.epoch != UNSTARTED:
-            self.begin(worker, LaneOrder(self._entered))
+            self.begin(worker, self._entered)
         worker.epoch = self._entered.number
 
-    def ended(self, worker: LaneSlot, order: LaneOrder, result: Ended) -> None:
+    def ended(self, worker: LaneSlot, order: LaneJob, result: Ended) -> None:
         """Raises: PoolError."""
-        if worker.told or isinstance(result, Reply):
+        if worker.done or isinstance(result, Reply):
             self._faults = 0
         if not isinstance(result, Reply):
-            self._count(result, configuring=isinstance(order.job, Enter))
-        if isinstance(order.job, ReduceFinding):
-            self.reduced(order.job, result, time.monotonic() - worker.began)
-        if not isinstance(order.job, RunTests) or isinstance(result, Reply):
-            return
-        first, *others = order.job.orders[worker.told :]
+            self._count(result, configuring=isinstance(order, Enter))
+        if isinstance(order, ReduceFinding):
+            self.reduced(order, result, time.monotonic() - worker.began)
+        elif isinstance(order, RunTests) and not isinstance(result, Reply):
+            self._lost(order.orders[worker.done :], result)
+
+    def _lost(self, left: Sequence[Order], event: Trouble) -> None:
+        """Has the tests that a lane has left undone be run again, but for one that is to blame."""
+        first, *others = left
         self.returned.extendleft(reversed(others))
-        again = Produce(first.test, first.died).after(result)
-        killed = isinstance(result, Death) and result.from_outside
+        again = Produce(first.test, first.died).after(event)
         if again:
             self.returned.appendleft(replace(first, died=again.died))
-        elif killed and self._returns[first.test] < MOST_RETURNS:
+        elif _blameless(event) and self._returns[first.test] < MOST_RETURNS:
             self._returns[first.test] += 1
             self.returned.appendleft(first)
         else:
-            self.tell(Told(lost(first.test, result, self._entered.epoch)))
+            self.take(TestReport(lost(first.test, event, self._entered.epoch)))
 
     def _count(self, event: Trouble, configuring: bool) -> None:
         self._faults += 1
         settings = isinstance(event, WorkerFault) and (event.starting or configuring)
         if settings or self._faults >= PATIENCE:
-            raise PoolError(f"producers cannot work: {event_line(event)}")
+            raise PoolError(f"lanes cannot work: {event_line(event)}")
 
     def close(self) -> None:
         super().close()
         self.server.close()
+
+
+def _blameless(event: Trouble) -> bool:
+    """Whether a lane has ended for a reason outside of its test."""
+    return isinstance(event, Death) and (event.from_outside or event.exit_code == WITHOUT_SERVER)

@@ -12,7 +12,7 @@ from nnfuzz.backend.runner import BackendRunner, CompilerServers
 from nnfuzz.backend.target import ONNX
 from nnfuzz.campaign.epochs import EpochDecider, Epochs
 from nnfuzz.campaign.exchange import Exchange
-from nnfuzz.campaign.lane_jobs import Compiler
+from nnfuzz.campaign.lane_jobs import Compiler, Enter
 from nnfuzz.campaign.lanes import Lanes, PoolError
 from nnfuzz.campaign.reducing import Reducer
 from nnfuzz.campaign.scheduler import Scheduler
@@ -110,12 +110,13 @@ def opened(opening: Opening) -> Iterator[Session]:
         recorder = _recorder(opening, support)
         reducer = Reducer(opening.config, recorder, opening.observer.note)
         known = {runner.name: _known(runner, recorder) for runner in runners}
+        variables = {name: tuple(own) for name, own in support.variables.items()}
         for runner in runners:
             runner.close()  # lanes have workers of their own
 
         def enter(number: int, epoch: int, case: CaseConfig) -> None:
-            given = recorder.known_in(number), recorder.ignored, known, support.variables
-            lanes.enter(number, epoch, case, *given)
+            seen, ignored = tuple(recorder.known_in(number)), tuple(recorder.ignored)
+            lanes.enter(Enter(number, epoch, case, seen, ignored, known, variables))
 
         epochs = _epochs(opening, enter, support.prober, recorder)
         scheduler = Scheduler(
@@ -149,7 +150,7 @@ def _runners(opening: Opening, stack: ExitStack) -> list[BackendRunner]:
 
 
 def _known(runner: BackendRunner, recorder: Recorder) -> Compiler:
-    """What lanes are told of a compiler."""
+    """The knowledge of a compiler that lanes need."""
     ran = recorder.figures.by_backend.get(runner.name)
     works = runner.works or bool(ran and ran["ok"])
     return Compiler(runner.habits, runner.release, runner.elementary, works)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -11,7 +12,6 @@ from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import CompilerServers
 from nnfuzz.campaign.lanes import Lanes
 from nnfuzz.campaign.reducing import Reducer
-from nnfuzz.campaign.scheduler import reduction_of
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.rows import FindingRow
 from nnfuzz.store.evidence import Evidence
@@ -53,7 +53,7 @@ def reduce_campaign(
         lanes.reduced = reducer.ended
         try:
             while reducer.left and not stopped():
-                lanes.dispatch(lambda: reduction_of(reducer))
+                lanes.dispatch(lambda: reducer.next(math.inf))
                 lanes.wait(_TICK_SECONDS)
         finally:
             reducer.drop()

@@ -28,7 +28,7 @@ number holds after the last test. A check takes a few runs, a reduction many.
 
 
 @dataclass(frozen=True)
-class Order:
+class Reduction:
     """A reduction under way.
 
     known: the refined signatures that existed when it began. limited: whether its time counts
@@ -60,7 +60,7 @@ class Reducer:
         self._turn = 0
         self._note = note
         self._free = 0.0
-        self._under_way: dict[str, Order] = {}
+        self._under_way: dict[str, Reduction] = {}
         self._owed_once: set[str] = set()
         """Signatures whose owed reduction (see `owed`) has ended, well or not."""
 
@@ -90,7 +90,7 @@ class Reducer:
         row = self._next(limited)
         if row is None:
             return None
-        self._under_way[row.signature] = self._order(row, limited)
+        self._under_way[row.signature] = self._reduction(row, limited)
         return self._under_way[row.signature].job
 
     @property
@@ -98,7 +98,7 @@ class Reducer:
         """Whether a finding is being reduced or has to be."""
         return bool(self._under_way or self.waiting() or self.owed())
 
-    def _order(self, row: FindingRow, limited: bool) -> Order:
+    def _reduction(self, row: FindingRow, limited: bool) -> Reduction:
         recorder = self.recorder
         known = tuple(reduction.refined for reduction in recorder.reductions.values())
         recorder.under_reduction.add(row.signature)
@@ -113,7 +113,7 @@ class Reducer:
             None if habits is None else tuple(habits),
             only_known=row.signature in recorder.suspects,
         )
-        return Order(job, row, known, limited)
+        return Reduction(job, row, known, limited)
 
     def owed(self) -> FindingRow | None:
         """Returns a finding that must still be reduced, though a duplicate explains it already.
@@ -178,9 +178,9 @@ class Reducer:
 
     def ended(self, job: ReduceFinding, result: Ended, seconds: float) -> None:
         """Takes the end of a reduction. seconds: that it took."""
-        order = self._under_way.pop(job.signature)
+        reduction = self._under_way.pop(job.signature)
         self.recorder.under_reduction.discard(job.signature)
-        if order.limited:
+        if reduction.limited:
             self.spent += seconds
         else:
             self.after_campaign += seconds
@@ -188,9 +188,9 @@ class Reducer:
         if not self._free:
             self._free = seconds
         if isinstance(result, Reply) and result.value is None:
-            self.recorder.unexplained(job.signature, order.known)
+            self.recorder.unexplained(job.signature, reduction.known)
         else:
-            self._keep(order.row, self._result(order.row, result))
+            self._keep(reduction.row, self._result(reduction.row, result))
 
     def _result(self, row: FindingRow, event: Reply[ReductionRow] | Trouble) -> ReductionRow:
         if isinstance(event, Reply):

@@ -1,4 +1,4 @@
-"""The scheduler: hands ranges of tests to lanes, and records what these tell.
+"""The scheduler: hands ranges of tests to lanes, and records their reports.
 
     epoch -> range of tests or probes -> lane -> row or evidence -> one transaction
         -> at the first index of each epoch: what is refused and avoided from there on
@@ -21,18 +21,18 @@ from nnfuzz.base.text import one_line
 from nnfuzz.campaign.cpu import CpuMeter
 from nnfuzz.campaign.epochs import Epochs
 from nnfuzz.campaign.indexes import Indexes
-from nnfuzz.campaign.lane_jobs import Order, RunTests, Told
-from nnfuzz.campaign.lanes import LaneOrder, Lanes, PoolError
+from nnfuzz.campaign.lane_jobs import LaneJob, Order, RunTests, TestReport
+from nnfuzz.campaign.lanes import Lanes, PoolError
 from nnfuzz.campaign.processes import PATIENCE
 from nnfuzz.campaign.reducing import Reducer
 from nnfuzz.campaign.suspects import Suspects
+from nnfuzz.campaign.untested import defect, fault
 from nnfuzz.experiment.result import FAULT
 from nnfuzz.feedback.probe import Prober, by_turns
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.observer import CampaignSnapshot, Observer, counted
 from nnfuzz.records.rows import EventRow, HangRow
 from nnfuzz.sandbox.events import Standstill
-from nnfuzz.sandbox.exceptions import described_error
 from nnfuzz.sandbox.sandbox import wait
 from nnfuzz.store.database import DAMAGE, StoreError
 from nnfuzz.store.evidence import Evidence
@@ -107,7 +107,7 @@ class Scheduler:
         self._last_tick = self._last_trim = 0.0
         self._tests_before = recorder.figures.tests
         self._over_at: float | None = None  # when what is left after the last test ends, at most
-        lanes.tell, lanes.reduced = self.told, reducer.ended
+        lanes.take, lanes.reduced = self.take, reducer.ended
         recorder.store.sessions.account(config.workers, lambda: dict(self._inside))
 
     # -- running ------------------------------------------------------------------------------
@@ -158,14 +158,14 @@ class Scheduler:
             self._step(lambda: self._returned() or self._probes() or self._suspected())
 
     def _step(self, next_range: Callable[[], list[Order]]) -> None:
-        """Hands work to idle lanes, and takes what they tell."""
+        """Hands work to idle lanes, and takes their reports."""
 
-        def more() -> LaneOrder | None:
+        def more() -> LaneJob | None:
             allowed = self.reducer.share() * self.seconds()
             if not self._probing and (reduction := self.reducer.next(allowed)):
-                return LaneOrder(reduction)
+                return reduction
             orders = next_range()
-            return LaneOrder(RunTests(tuple(orders))) if orders else None
+            return RunTests(tuple(orders)) if orders else None
 
         self.lanes.dispatch(more)
         self._wait()
@@ -250,30 +250,31 @@ class Scheduler:
     def _at_once(self) -> int:
         return max(1, min(MOST_AT_ONCE, int(RANGE_SECONDS / self._usual)))
 
-    # -- what is told -------------------------------------------------------------------------
+    # -- reports ------------------------------------------------------------------------------
 
-    def told(self, told: Told) -> None:
-        """Records what a lane tells of a test, and learns from it. Raises: PoolError."""
-        test, evidence = told.evidence.test, told.evidence
-        self.cpu.add(told, isinstance(test, Probe))
-        for name, seconds in told.compilers.items():
+    def take(self, report: TestReport) -> None:
+        """Records the report of a lane on a test, and learns from it. Raises: PoolError."""
+        test, evidence = report.evidence.test, report.evidence
+        self.cpu.add(report)
+        for name, seconds in report.compilers.items():
             self._inside[name] += seconds
-        spent = sum(told.compilers.values()) + told.cpu.get("lanes", 0.0)
+        spent = sum(report.compilers.values()) + report.cpu.get("lanes", 0.0)
         self._usual += (max(spent, 1e-3) - self._usual) / 8
-        if told.full_check is not None:
+        if report.full_check is not None:
             self.recorder.figures.full_checks += 1
-            self.recorder.figures.full_check_finds += told.full_check
-        if told.suspected:
-            self._suspect(told.suspected, evidence)
+            self.recorder.figures.full_check_finds += report.full_check
+        if report.suspected:
+            self._suspect(report.suspected, evidence)
         else:
             self._suspects.decided(evidence)
             self._keep(evidence)
             if isinstance(test, Probe) and not self._suspects.gave_up(test):
                 self._answer(test, evidence)
-        self._faults_in_a_row = (self._faults_in_a_row + 1) * (evidence.status == FAULT)
-        if told.beyond_help or self._faults_in_a_row >= PATIENCE:
-            why = told.beyond_help or f"tests cannot be made: {evidence.events[-1].message}"
-            raise PoolError(why, test)
+        self._faults_in_a_row = self._faults_in_a_row + 1 if evidence.status == FAULT else 0
+        if report.beyond_help:
+            raise PoolError(report.beyond_help, test)
+        if self._faults_in_a_row >= PATIENCE:
+            raise PoolError(f"tests cannot be made: {evidence.events[-1].message}", test)
 
     def _answer(self, probe: Probe, evidence: Evidence) -> None:
         if evidence.failed:
@@ -306,9 +307,7 @@ class Scheduler:
         except Exception as error:  # a finding that nnfuzz cannot write costs its test alone
             if evidence.status == FAULT:
                 raise
-            text = described_error(error)
-            message = f"{text['error_type']}: {text['message']}"
-            self._keep(_fault(evidence, "record", message, text["traceback"]))
+            self._keep(defect(evidence.test, evidence.epoch, "record", error))
 
     def _announce(self, event: EventRow) -> None:
         """Prints what went wrong, but not the same again, and nothing more after a few."""
@@ -322,16 +321,16 @@ class Scheduler:
         """Records that the session ended at a test, so that later sessions do not all end there."""
         test, recorded = error.test, self.recorder.recorded
         if isinstance(test, Numbered) and test.index not in recorded:
-            self._keep(_fault(Evidence(test, self.epochs.number), "run", str(error)))
+            self._keep(fault(test, self.epochs.number, "run", str(error)))
 
     # -- the end ------------------------------------------------------------------------------
 
     def _settle(self) -> None:
         """Lets lanes finish the tests that they are at, for some seconds, unless the user waits."""
         deadline = time.monotonic() + SETTLE_SECONDS
-        told = {lane: lane.told for lane in self.lanes.workers}
+        done = {lane: lane.done for lane in self.lanes.workers}
         while not self._stopped() and time.monotonic() < deadline:
-            if not any(lane.left and lane.told == told[lane] for lane in self.lanes.workers):
+            if not any(lane.left and lane.done == done[lane] for lane in self.lanes.workers):
                 break
             self._wait()
         for lane in self.lanes.workers:
@@ -374,7 +373,7 @@ class Scheduler:
         self._over_at = begun + grace
 
         while self.reducer.left and not self._stopped() and time.monotonic() < self._over_at:
-            self.lanes.dispatch(lambda: reduction_of(self.reducer))
+            self.lanes.dispatch(lambda: self.reducer.next(math.inf))
             self._wait()
             self._over_at = max(self._over_at, begun + granted())
         if left := self.recorder.open():
@@ -461,14 +460,3 @@ class Scheduler:
         if self._own_limit is not None and rate:
             ends.append((self._own_limit - self.recorder.figures.indexes) / rate)
         return max(0.0, min(ends)) if ends else None
-
-
-def reduction_of(reducer: Reducer) -> LaneOrder | None:
-    """The next reduction after the last test."""
-    job = reducer.next(math.inf)
-    return LaneOrder(job) if job else None
-
-
-def _fault(evidence: Evidence, stage: str, message: str, details: str = "") -> Evidence:
-    event = EventRow(evidence.test, FAULT, "", stage, "", message, details)
-    return Evidence(evidence.test, evidence.epoch, status=FAULT, events=(event,))

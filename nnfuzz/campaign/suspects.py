@@ -66,7 +66,7 @@ class Suspects:
         return None
 
     def decided(self, evidence: Evidence) -> None:
-        """Takes the evidence of a test, which may be one of these."""
+        """Settles a suspected test by its evidence. Other tests are left alone."""
         row = self._asked.pop(evidence.test, None)
         hangs = {f.signature.hash for f in evidence.confirmed if f.kind is OutcomeKind.TIMEOUT}
         if row is None or row.signature not in hangs:

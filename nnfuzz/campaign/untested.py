@@ -1,18 +1,15 @@
-"""The evidence of tests that have no model, or were lost."""
+"""The evidence of tests that have no result."""
 
 from __future__ import annotations
 
 from nnfuzz.experiment.result import DEATH, FAULT
 from nnfuzz.records.rows import EventRow
 from nnfuzz.sandbox.events import Death, DeathKind, Trouble, WorkerFault, event_line
+from nnfuzz.sandbox.exceptions import described_error
 from nnfuzz.store.evidence import Evidence
 from nnfuzz.testcase.case import NotProduced
 from nnfuzz.testcase.identity import TestId
 
-RUN = "run"
-"""The stage in which a lane runs and judges a test case; those before it are of its making."""
-REDUCE = "reduce"
-"""The stage in which a lane reduces a finding."""
 REFERENCE = "inputs"
 """The stage in which PyTorch computes the expected outputs."""
 
@@ -27,8 +24,21 @@ def lost(test: TestId, event: Trouble, epoch: int) -> Evidence:
     stage = event.stage if isinstance(event, Death) else "produce"
     signal = event.signal if isinstance(event, Death) else ""
     details = event.traceback if isinstance(event, WorkerFault) else event.captured
-    row = EventRow(test, FAULT, "", stage or "start", signal, event_line(event), details)
+    return fault(test, epoch, stage or "start", event_line(event), details, signal)
+
+
+def fault(
+    test: TestId, epoch: int, stage: str, message: str, details: str = "", signal: str = ""
+) -> Evidence:
+    """A fault of nnfuzz or of an adapter took the result of a test."""
+    row = EventRow(test, FAULT, "", stage, signal, message, details)
     return Evidence(test, epoch, status=FAULT, events=(row,))
+
+
+def defect(test: TestId, epoch: int, stage: str, error: Exception) -> Evidence:
+    """An error of nnfuzz itself ends the test that has brought it to light."""
+    text = described_error(error)
+    return fault(test, epoch, stage, f"{text['error_type']}: {text['message']}", text["traceback"])
 
 
 def _own(death: Death) -> bool:

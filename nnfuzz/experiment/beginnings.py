@@ -117,11 +117,13 @@ def located(
     compilers: Compilers,
     bench: Workbench,
     case: TestCase,
-    found: Sequence[Failure],
+    silent: Sequence[Failure],
     outcomes: list[Outcome],
 ) -> list[Outcome]:
-    """The outcomes, with the operators at which processes die without a word. found: failures."""
-    for failure in (f for f in found if _dies_anywhere(case, f)):
+    """The outcomes, with the operators at which processes die. silent: failures for which
+    `dies_silently` holds.
+    """
+    for failure in silent:
         place = _place_of_death(compilers, bench, case, failure)
         outcomes = [
             replace(o, dies_at=place) if o.target in failure.targets else o for o in outcomes
@@ -129,8 +131,8 @@ def located(
     return outcomes
 
 
-def _dies_anywhere(case: TestCase, failure: Failure) -> bool:
-    """Whether a process dies of a valid model and no operator is known for it."""
+def dies_silently(case: TestCase, failure: Failure) -> bool:
+    """Whether a process dies of a valid model and says nothing that names an operator."""
     return (
         failure.kind is OutcomeKind.CRASH
         and case.fault is None

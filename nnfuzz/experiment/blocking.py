@@ -1,4 +1,4 @@
-"""Experiments of one process at a time: for replay, verification, localisation and the library."""
+"""Lanes with compilers of their own: for replay, verification, localisation and the library."""
 
 from __future__ import annotations
 

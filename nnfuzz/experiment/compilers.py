@@ -9,6 +9,7 @@ from dataclasses import replace
 from nnfuzz.backend.outcome import Outcome
 from nnfuzz.backend.runner import BackendRunner, RunnerError
 from nnfuzz.experiment.result import Run
+from nnfuzz.sandbox.events import Event
 from nnfuzz.sandbox.sandbox import wait
 
 
@@ -26,9 +27,10 @@ class CompilerProcesses:
     def run(self, runs: Sequence[Run]) -> list[list[Outcome] | RunnerError]:
         """The outcomes of each run, or why there are none. Runs of one compiler take turns.
 
-        Raises: OptionError for an unknown level; RunnerError if it is strict.
+        Raises: OptionError for an unknown level; RunnerError, once all runs have ended, if it is
+        strict.
         """
-        answers: list[list[Outcome] | RunnerError] = [RunnerError("not run")] * len(runs)
+        answers: dict[int, list[Outcome] | RunnerError] = {}
         waiting, under_way = deque(enumerate(runs)), dict[BackendRunner, int]()
         while waiting or under_way:
             for _ in range(len(waiting)):
@@ -41,16 +43,14 @@ class CompilerProcesses:
                     under_way[runner] = position
             for sandbox, event in wait([runner.sandbox for runner in under_way]):
                 runner = next(own for own in under_way if own.sandbox is sandbox)
-                try:
-                    answer: list[Outcome] | RunnerError | None = runner.feed(event)
-                except RunnerError as error:
-                    if self._strict:
-                        raise
-                    answer = error
+                answer = outcomes_or_fault(runner, event)
                 if answer is not None:
                     self.note(runner, answer)
                     answers[under_way.pop(runner)] = answer
-        return answers
+        faults = [answer for answer in answers.values() if isinstance(answer, RunnerError)]
+        if faults and self._strict:
+            raise faults[0]
+        return [answers[position] for position in range(len(runs))]
 
     def note(self, runner: BackendRunner, answer: list[Outcome] | RunnerError) -> None:
         """Called with the answer to each run."""
@@ -77,3 +77,13 @@ class CompilerProcesses:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def outcomes_or_fault(runner: BackendRunner, event: Event) -> list[Outcome] | RunnerError | None:
+    """The outcomes that an event completes, or the fault of nnfuzz or of the adapter that ends the
+    run; None while the run goes on.
+    """
+    try:
+        return runner.feed(event)
+    except RunnerError as error:
+        return error

@@ -15,7 +15,7 @@ from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.runner import RunnerError
 from nnfuzz.backend.target import is_rewritten
 from nnfuzz.compare.flip import Blame, Coordinate
-from nnfuzz.experiment.beginnings import located
+from nnfuzz.experiment.beginnings import dies_silently, located
 from nnfuzz.experiment.confirm import repeated
 from nnfuzz.experiment.judge import OWN_FORMS, Judge
 from nnfuzz.experiment.judgement import (
@@ -53,8 +53,9 @@ class Lane:
         judge = Judge(case, plan, self.bench, log)
         outcomes = excused(judge.compared(self._run(case, plan, log)))
         found = self._failures(case, judge, outcomes)
-        if plan.locates:
-            outcomes = located(self.compilers, self.bench, case, found, outcomes)
+        silent = [f for f in found if dies_silently(case, f)] if plan.locates else []
+        if silent:
+            outcomes = located(self.compilers, self.bench, case, silent, outcomes)
             found = self._failures(case, judge, outcomes)
         doubts = repeated(self.compilers, judge, judge.defined(found), outcomes)
         confirmed = [doubt.failure for doubt in doubts if doubt.certain]
@@ -80,7 +81,7 @@ class Lane:
         """
         valid = [replace(run, case=case.valid) for run in plan.runs] if case.valid else []
         answers = self.compilers.run([*plan.runs, *valid])
-        outcomes = self._answered(plan.runs, answers, log)
+        outcomes = self._answered(plan.runs, answers[: len(plan.runs)], log)
         if valid:
             outcomes = informed(outcomes, self._answered(valid, answers[len(plan.runs) :], log))
         return outcomes
@@ -89,7 +90,7 @@ class Lane:
         self, runs: Sequence[Run], answers: Sequence[list[Outcome] | RunnerError], log: Log
     ) -> list[Outcome]:
         outcomes: list[Outcome] = []
-        for run, answer in zip(runs, answers, strict=False):
+        for run, answer in zip(runs, answers, strict=True):
             if isinstance(answer, RunnerError):
                 log.fault("run", str(answer), run.backend)
             else:

@@ -82,7 +82,7 @@ class ForkClient:
         self._begin(name)
         self._control = socket.socket(fileno=fd)
         self._control.setblocking(False)
-        self.alive, self._forking = True, True
+        self.alive, self._forking = True, False
 
     def _begin(self, name: str) -> None:
         self.name = name
@@ -169,7 +169,7 @@ class ForkClient:
 
     @property
     def importing(self) -> bool:
-        """Whether the fork server has not started its first worker yet."""
+        """Whether the fork server has not answered yet."""
         return self.alive and not self._forking
 
     def _expect(self) -> None:
@@ -184,10 +184,10 @@ class ForkClient:
 
     def _deliver(self, message: _Message) -> None:
         self._asked = OwnTime()
+        self._forking = True
         if not message.worker and message.pid is not None:
             self._pid = message.pid  # of the server itself
         elif message.pid is not None:
-            self._forking = True
             self._on_start.pop(message.worker, print)(message.pid)
         if message.status is not None:
             self._on_end.pop(message.worker, print)(message.status)

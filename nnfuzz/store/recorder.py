@@ -117,8 +117,7 @@ class Recorder:
         for place in FOLDERS:
             mend(store.folder / place)
         self.arrange()
-        for test in store.tests.rows():
-            self.figures.add(test)
+        self._count_tests()
 
     def _bucket(self, failure: Failure, evidence: Evidence) -> str:
         """Returns the bucket of a confirmed failure: "finding", "known", DESIGN or NO_CHANGE."""
@@ -145,8 +144,6 @@ class Recorder:
         evidence = evidence if evidence.row else with_row(evidence, self._variables)
         test = evidence.row
         again = test is not None and test.index in self.recorded  # a hang that is decided now
-        if test and again:
-            self.store.tests.forget([test.index])
         findings, occurrences = [], []
         for failure in evidence.confirmed:
             signature = failure.signature.hash
@@ -159,7 +156,9 @@ class Recorder:
         self.store.record(Record(test, tuple(findings), tuple(occurrences), evidence.events, hangs))
         if test:
             self.recorded.add(test.index)
-            if not again:
+            if again:
+                self._count_tests()
+            else:
                 self.figures.add(test)
             for failure in evidence.confirmed:
                 first = self._first_tests.setdefault(failure.signature.hash, test.index)
@@ -167,6 +166,14 @@ class Recorder:
         self._count(findings, occurrences)
         if occurrences:
             self._listed = None
+
+    def _count_tests(self) -> None:
+        """Makes the figures of all recorded tests anew."""
+        checks = self.figures.full_checks, self.figures.full_check_finds
+        self.figures = Statistics()
+        self.figures.full_checks, self.figures.full_check_finds = checks
+        for test in self.store.tests.rows():
+            self.figures.add(test)
 
     def suspect(self, row: HangRow) -> None:
         """Records a run that looks like a hang, durably."""

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from nnfuzz.campaign.cpu import CpuMeter
-from nnfuzz.campaign.lane_jobs import Told
+from nnfuzz.campaign.lane_jobs import TestReport
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.store.evidence import Evidence
-from nnfuzz.testcase.identity import Numbered
+from nnfuzz.testcase.identity import Numbered, Probe
 
 
-def told(**cpu):
-    return Told(Evidence(Numbered(1, 0), 0), cpu=cpu)
+def report(test=Numbered(1, 0), **cpu):  # noqa: B008 (frozen)
+    return TestReport(Evidence(test, 0), cpu=cpu)
 
 
 def test_everything_but_compilers_is_our_own():
     meter = CpuMeter()
     meter.begin()
-    meter.add(told(lanes=0.6, workers=0.2, compilers=0.8), probe=False)
+    meter.add(report(lanes=0.6, workers=0.2, compilers=0.8))
     meter.end()
-    meter.add(told(lanes=50.0), probe=False)
+    meter.add(report(lanes=50.0))
     spent = meter.per_test(100)
     assert (spent["lanes"], spent["compilers"], spent["workers"]) == (6, 8, 2)
     assert spent["own"] == round(6 + 2 + spent["parent"], 3)
@@ -28,7 +29,7 @@ def test_probes_are_told_beside_tests():
     meter = CpuMeter()
     meter.begin()
     for _ in range(100):
-        meter.add(told(probes=0.008), probe=True)
+        meter.add(report(Probe(SupportKey.parse("k"), 0), probes=0.008))
     meter.end()
     spent = meter.per_test(100)
     assert spent["own"] == spent["parent"]

@@ -26,6 +26,7 @@ from nnfuzz.campaign.processes import PATIENCE
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.cli.progress import Silent
 from nnfuzz.feedback.support_cache import SupportCache
+from nnfuzz.sandbox.zygote import children
 from nnfuzz.store.store import FILE, Store, StoreError
 
 HERE = Path(__file__).parent
@@ -325,6 +326,18 @@ def test_a_killed_campaign_resumes_without_loss(tmp_path):
     assert row.occurrences == 60 // 3
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["tests"] == 60 and summary["occurrences"] == row.occurrences
+
+
+def test_a_killed_fork_server_costs_no_test(tmp_path):
+    """The fork server of lanes and that of the compiler are killed in turn."""
+    process = start(tmp_path / "c", 200, "quiet", "hostile")
+    for number in range(2):
+        wait_for_tests(tmp_path / "c", 30 * (number + 1))
+        os.kill(sorted(children(process.pid))[number], signal.SIGKILL)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, output
+    summary = json.loads((tmp_path / "c" / "summary.json").read_text())
+    assert (summary["tests"], summary["faults"], summary["not_run"]) == (200, 0, {})
 
 
 def test_a_campaign_without_any_test_case_gives_up(tmp_path):
