@@ -44,7 +44,7 @@ class Kind:
     most: float = math.inf
 
     def read(self, text: str) -> Any:
-        """The value of a text. Raises: ValueError that says what may stand there."""
+        """The value that a text stands for. Raises: ValueError, which names the texts allowed."""
         try:
             value = self.parse(text.strip())
         except (ValueError, KeyError) as error:
@@ -54,7 +54,7 @@ class Kind:
         return value
 
     def admits(self, value: object) -> bool:
-        """Whether a number lies within the limits; other values have none."""
+        """Whether a number lies within the limits. A value that is no number always does."""
         return not isinstance(value, int | float) or self.least <= value <= self.most
 
 

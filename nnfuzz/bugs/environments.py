@@ -1,4 +1,5 @@
-"""Where scripts of bugs run: what is installed here, what another Python has, or a release."""
+"""The environments in which scripts of bugs run: this Python, another Python, or a release that is
+installed for the purpose."""
 
 from __future__ import annotations
 

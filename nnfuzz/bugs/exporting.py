@@ -108,7 +108,7 @@ def write_node_test(script: Path, folder: Path) -> None:
     names: dict[str, Any] = {"__name__": "bug", "__file__": str(script)}
     tree = ast.parse(read_text(script))
     made = (i for i, node in enumerate(tree.body) if isinstance(node, _DEFINITIONS))
-    tree.body = tree.body[: max(made, default=-1) + 1]  # without what it runs behind them
+    tree.body = tree.body[: max(made, default=-1) + 1]  # definitions only: nothing is run
     exec(compile(tree, str(script), "exec"), names)
     if "load" in names:
         model, inputs = names["load"]()

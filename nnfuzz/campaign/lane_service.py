@@ -208,8 +208,8 @@ class LaneService(Service):
     def _repeats(self, failure: Failure, known: Sequence[str], limits: Mapping[str, float]) -> int:
         """Runs in fresh workers that must all fail in the same way before it counts.
 
-        A known failure counts at once, but for mismatches, whose signatures are weak evidence; what
-        looks like a hang is repeated when it gets the whole time limit.
+        A known failure counts at once, unless it is a mismatch: the signatures of those are weak
+        evidence. A run that looks like a hang is repeated once it gets the whole time limit.
         """
         is_known = failure.signature.hash in known
         if failure.kind is OutcomeKind.MISMATCH:

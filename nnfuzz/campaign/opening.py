@@ -137,7 +137,7 @@ def opened(opening: Opening) -> Iterator[Session]:
 
 
 def _runners(opening: Opening, stack: ExitStack) -> list[BackendRunner]:
-    """Workers of the compilers, for what is asked before the first test. stack: closes them."""
+    """Workers of the compilers, for the questions before the first test. stack: closes them."""
     runners = []
     for spec in opening.config.backends:
         server = opening.servers.of(opening.registry.get(spec.name), spec)

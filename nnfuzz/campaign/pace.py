@@ -1,12 +1,12 @@
 """After which time a run looks like a hang.
 
-The limit follows from how long the same compiler took before, so that one that hangs holds up a
-lane for seconds. It does not decide: what looks like a hang is confirmed with the whole time limit.
+The limit follows from the times of earlier runs of the same compiler, so that a hang holds up a
+lane for seconds. It decides nothing: a suspected hang is confirmed with the whole time limit.
 """
 
 from __future__ import annotations
 
-FEW = 20  # runs that are too few to tell what is usual
+FEW = 20  # fewer runs do not show how long a run usually takes
 TIMES = 20.0  # the multiple of the slowest run so far that every run gets
 
 

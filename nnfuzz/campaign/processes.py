@@ -1,4 +1,4 @@
-"""The compilers of a lane in a campaign, which counts what they take and when they fail."""
+"""The compilers of a lane in a campaign, with counts of their time and of their faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which findings of a campaign are reduced when, and what comes of it.
+"""The order in which the findings of a campaign are reduced, and the record of the results.
 
 While the campaign runs, one finding is reduced at a time, within a share of the campaign's time.
 After its last test, every lane reduces.
@@ -42,7 +42,7 @@ class Reduction:
 
 
 class Reducer:
-    """Says which finding is reduced next, and records what comes of it. Lanes reduce
+    """Chooses the finding that is reduced next, and records the results. Lanes do the reductions
     (nnfuzz.findings.reducer_service).
 
     spent: seconds of all reductions that were begun while the campaign ran. after_campaign: seconds
@@ -77,10 +77,10 @@ class Reducer:
         return self.recorder.open() * mean / workers if self.config.reduce else 0.0
 
     def next(self, allowed: float) -> ReduceFinding | None:
-        """The next reduction, unless `allowed` seconds are spent; infinite after the last test, up
-        to which one finding is reduced at a time.
+        """The next reduction; None if there is none, or if `allowed` seconds are spent.
 
-        The first reduction does not count as spent, since workers start during it.
+        allowed: infinite after the last test. Before that, one finding is reduced at a time. The
+        first reduction does not count as spent, since workers start during it.
         """
         limited = math.isfinite(allowed)
         if not self.config.reduce or self.spent - self._free >= allowed:

@@ -1,7 +1,7 @@
 """The scheduler: hands ranges of tests to lanes, and records their reports.
 
     epoch -> range of tests or probes -> lane -> row or evidence -> one transaction
-        -> at the first index of each epoch: what is refused and avoided from there on
+        -> at the first index of each epoch: the signatures to refuse and to avoid from there on
         -> reductions beside it
 
 This process runs no compiler and no PyTorch; a lane that dies costs one test.
@@ -106,7 +106,8 @@ class Scheduler:
         self._usual = RANGE_SECONDS  # seconds of the latest tests
         self._last_tick = self._last_trim = 0.0
         self._tests_before = recorder.figures.tests
-        self._over_at: float | None = None  # when what is left after the last test ends, at most
+        self._over_at: float | None = None
+        """When the reductions after the last test end, by time.monotonic; None before."""
         lanes.take, lanes.reduced = self.take, reducer.ended
         recorder.store.sessions.account(config.workers, lambda: dict(self._inside))
 
@@ -206,7 +207,7 @@ class Scheduler:
         limit = self.config.time_limit
         return limit is not None and self.seconds() >= limit
 
-    # -- what is next -------------------------------------------------------------------------
+    # -- the next work ------------------------------------------------------------------------
 
     def _next_range(self) -> list[Order]:
         """Orders for an idle lane: tests and probes by turns. Where epochs wait for runs that look
@@ -310,7 +311,7 @@ class Scheduler:
             self._keep(defect(evidence.test, evidence.epoch, "record", error))
 
     def _announce(self, event: EventRow) -> None:
-        """Prints what went wrong, but not the same again, and nothing more after a few."""
+        """Prints a fault. The same fault is printed once, and only the first few are."""
         line = one_line(event.message.partition("\n")[0])
         if line not in self._announced and len(self._announced) < MOST_ANNOUNCED:
             self._announced.add(line)
@@ -339,7 +340,7 @@ class Scheduler:
         self.lanes.returned.clear()
 
     def _confirm_hangs(self) -> None:
-        """Gives what looks like a hang the whole time limit, one test of each pattern at a time."""
+        """Runs suspected hangs with the whole time limit, one test of each pattern."""
         if not (patterns := self._suspects.patterns()) or self._stopped():
             return
         self.observer.note(

@@ -1,8 +1,8 @@
 """Tests that look like hangs: kept at once, and confirmed later with the whole time limit.
 
 Hangs with one signature are one pattern, of which the whole limit is spent on one test. In a
-campaign with a number of tests, epochs wait for what looks like a hang as for all other tests, so
-that no clock decides which tests are made. A campaign that ends by the clock does not wait: its
+campaign with a number of tests, epochs wait for suspected hangs as for all other tests, so that no
+clock decides which tests are made. A campaign that ends by the clock does not wait: its
 epochs count a suspected test as a hang, and a suspected probe as unanswered. Both facts are stored
 with the row, so that a resumed campaign generates the same.
 """
@@ -78,7 +78,7 @@ class Suspects:
             others.remove(other)
 
     def gave_up(self, test: TestId) -> bool:
-        """Whether a test counts as unanswered, whatever comes of it."""
+        """Whether epochs count a test as unanswered, even if it answers later."""
         return test in self._late
 
     def patterns(self) -> int:

@@ -47,9 +47,10 @@ class Judgements:
         return cls(Path(folder) / f"judgements-{digest}.json")
 
     def answer(self, spec: type[OpSpec], about: str, form: str, judge: Callable[[], str]) -> str:
-        """The answer on an operator, and what is asked of it: a kept one, or else the judge's.
+        """The judgement on an operator: the kept one, or else the one that `judge` gives now.
 
-        form: a regular expression; a kept answer that does not match is asked again.
+        about: the question. form: a regular expression; the judge is asked again where the kept
+        answer does not match it.
         """
         if not _is_built_in(spec):
             return judge()

@@ -1,11 +1,11 @@
 """Conformance of operator specs, for `nnfuzz ops check` and the tests of plug-in authors.
 
-`check_operator` asks what the table QUESTIONS holds, and compares a spec with execution in PyTorch
-and with ONNX (checker, strict shape inference, values by onnx.reference and by the runtimes that
-are passed in):
+`check_operator` answers the questions of the table QUESTIONS. They compare a spec with execution in
+PyTorch and with ONNX (checker, strict shape inference, values by onnx.reference and by the runtimes
+that the caller passes):
 
-- soundness: solved instances, forward, backward and empty, run, have the types and values claimed,
-  predicates that give the same answer twice, and attributes that survive JSON;
+- soundness: solved instances (forward, backward and empty) run and have the types and values that
+  the spec claims, its predicates give the same answer twice, and attributes survive JSON;
 - tightness: instances drawn blindly that PyTorch and ONNX accept satisfy `requires`;
 - rejection: instances with one broken condition, and those that do not fit the declared patterns,
   raise ConstraintError.

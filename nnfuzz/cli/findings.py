@@ -79,8 +79,8 @@ def backend_of(
 def opened_for_run(
     finding: Path, original: bool, text: str, plugins: Iterable[Path]
 ) -> tuple[Path, Finding, BackendSpec | None]:
-    """The folder of the model that is taken, its finding, and the backend to run it on, which a
-    finding without a model lacks. Raises: what `open_with_consent` and `backend_of` raise.
+    """The folder of the chosen model, its finding, and the backend that runs it (None for a finding
+    without a model). Raises: as `open_with_consent` and `backend_of` do.
     """
     from nnfuzz.cli.consent import Consent
 

@@ -40,15 +40,15 @@ TESTED, AMOUNT, CRITERION, MODELS, WRITTEN, REPORTED, SUPPORT, PROCESSES, OTHERS
 
 
 def option_of(name: str, *spellings: str, **more: object) -> Any:
-    """The option for a setting, for an annotation; it gives what is typed."""
+    """The typer option for a setting, to annotate a parameter. Its value is the text as typed."""
     declared = SETTINGS[name]
     panel = Panel(declared.group)
     return panel.option(declared.described, declared.kind.unit, *spellings, **more)
 
 
 def taking(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Adds the options of settings to a command, which gets the values of those that were given as
-    `given`, by the names of their fields.
+    """Adds the options of settings to a command. Its parameter `given` receives the values of the
+    options that the user has typed, by the names of their fields.
     """
 
     def decorated(function: Callable[..., None]) -> Callable[..., None]:

@@ -23,8 +23,8 @@ class Grouped(TyperCommand):
     """A command whose --help lists options by their panels, in plain text."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Raises: click's UsageError, with what an argument too many, or an unknown option that is
-        a setting, probably meant.
+        """Raises: click's UsageError. Its message adds what the user probably meant by an argument
+        too many, or by an option that is the name of a setting.
         """
         try:
             return super().parse_args(ctx, args)

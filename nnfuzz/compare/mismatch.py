@@ -145,13 +145,14 @@ class Verdict:
 
     mismatches: empty where a target agrees. comparable: by output, the share of elements that the
     verdict rests on. suspect_reference: all of several targets are flagged (see `judge`).
-    accuracy: by target and wrong output, at the target's worst element. explained: the habits of a
-    compiler that account for all that is wrong with a target. habitual: the wrong outputs that they
-    account for where others are wrong for another reason. defined: False where a correct compiler
-    may raise an error (nnfuzz.compare.envelope.defined). losses: the nodes at which
-    comparability is lost, by output that is not compared as a whole. widths: of the intervals, by
-    output of floats, from `judge` alone. contradictions: by target, what would be wrong if
-    onnx.reference did not agree with it (nnfuzz.compare.contradiction).
+    accuracy: by target and wrong output, at the target's worst element. explained: by target, the
+    known deviations that account for all of its wrong outputs. habitual: by target, the wrong
+    outputs that known deviations account for, where they do not account for all. defined: False
+    where a correct compiler may raise an error (nnfuzz.compare.envelope.defined). losses: by output
+    that cannot be compared as a whole, the nodes at which comparability is lost. widths: by output
+    of floats, the widths of its intervals; only `judge` gives them. contradictions: by target, the
+    outputs that differ from nnfuzz's reference and agree with onnx.reference
+    (nnfuzz.compare.contradiction).
     """
 
     mismatches: dict[Target, tuple[Mismatch, ...]]

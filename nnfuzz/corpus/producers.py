@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -12,10 +12,10 @@ from nnfuzz.base.reading import Json
 from nnfuzz.corpus.jobs import ListInstances, ListKeys, MakeEntry
 from nnfuzz.corpus.layout import Entry
 from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.sandbox.events import Limits, Reply, event_line
+from nnfuzz.sandbox.events import Event, Limits, Progress, Reply, event_line
 from nnfuzz.sandbox.forkserver import ForkServer
 from nnfuzz.sandbox.job import Job
-from nnfuzz.sandbox.pool import Ended, JobWorker, Pool
+from nnfuzz.sandbox.pool import Ended, Pool, Worker
 from nnfuzz.sandbox.sandbox import Sandbox
 from nnfuzz.testcase.case import NotProduced
 from nnfuzz.testcase.client import PRELOAD, ProducerUnavailable, working
@@ -36,7 +36,24 @@ class _Order(Generic[J]):
     event: Ended | None = None
 
 
-class Producers(Pool[JobWorker[_Order[Any]], _Order[Any], Ended]):
+class _Maker(Worker[_Order[Any], Ended]):
+    """One worker."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self.sandbox = sandbox
+
+    @property
+    def sandboxes(self) -> Sequence[Sandbox]:
+        return (self.sandbox,)
+
+    def begin(self, order: _Order[Any]) -> None:
+        self.sandbox.submit(order.job)
+
+    def feed(self, event: Event) -> Ended | None:
+        return None if isinstance(event, Progress) else event
+
+
+class Producers(Pool[_Maker, _Order[Any], Ended]):
     """Any number of workers, each with the same settings. A context manager."""
 
     def __init__(
@@ -51,7 +68,7 @@ class Producers(Pool[JobWorker[_Order[Any]], _Order[Any], Ended]):
         preload = *PRELOAD, "nnfuzz.corpus.service"
         self._server = server = ForkServer(preload, warm=(SERVICE, arguments))
         super().__init__(
-            JobWorker(Sandbox(SERVICE, arguments, LIMITS, (), "producer", server))
+            _Maker(Sandbox(SERVICE, arguments, LIMITS, (), "producer", server))
             for _ in range(processes)
         )
 
@@ -89,7 +106,7 @@ class Producers(Pool[JobWorker[_Order[Any]], _Order[Any], Ended]):
             numbers = event.value if isinstance(event, Reply) else []
             yield [Probe(job.key, number) for number in numbers]
 
-    def ended(self, worker: JobWorker[_Order[Any]], order: _Order[Any], result: Ended) -> None:
+    def ended(self, worker: _Maker, order: _Order[Any], result: Ended) -> None:
         """Raises: ProducerSettingsError, ProducerUnavailable."""
         order.event = working(result)
 

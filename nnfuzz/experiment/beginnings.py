@@ -160,8 +160,8 @@ def _place_of_death(
 
 
 def _with_known_names(bench: Workbench, case: TestCase, form: str) -> TestCase:
-    """The case with a model that has the graph's names of values, or without a model for what
-    reads the graph. Raises: ProducerError if there is none.
+    """The case with a model that has the graph's names of values. For a compiler that reads the
+    graph itself, the case has no model. Raises: ProducerError if no such model can be written.
     """
     if form in (MODULE, EXPORTED):
         return replace(case, model=b"")

@@ -40,7 +40,7 @@ def repeated(
     compilers: Compilers, judge: Judge, found: Sequence[Failure], outcomes: Sequence[Outcome]
 ) -> list[Doubt]:
     """Repeats failures in fresh processes, as often as the plan wants. After a fault of nnfuzz a
-    repetition has no result. Raises: ProducerError; what the compilers raise.
+    repetition has no result. Raises: ProducerError, and as `Compilers.run`.
     """
     doubts = [Doubt(failure, judge.plan.repeats(failure)) for failure in found]
     for doubt in doubts:

@@ -102,8 +102,9 @@ class Judge:
     def _uncontradicted(
         self, verdict: Verdict, outcomes: Sequence[Outcome], names: Sequence[str]
     ) -> Verdict:
-        """The verdict without what ONNX's reference evaluator contradicts, which accuses nobody and
-        is a fault of nnfuzz until shown otherwise. It is asked only where an output is wrong.
+        """The verdict without the mismatches that ONNX's reference evaluator contradicts. Each of
+        these is a fault of nnfuzz until shown otherwise. The evaluator is asked only if an output
+        is wrong.
         """
         mine = [o.target for o in outcomes]
         wrong = {m.output for t in mine for m in verdict.mismatches.get(t, ())}

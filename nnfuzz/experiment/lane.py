@@ -47,7 +47,7 @@ class Lane:
     def test(self, case: TestCase, plan: Plan) -> Result:
         """Runs and judges a case, and confirms and blames its failures.
 
-        Raises: ProducerError if the bench fails; what the compilers raise.
+        Raises: ProducerError if the bench fails, and as `Compilers.run`.
         """
         log = Log()
         judge = Judge(case, plan, self.bench, log)

@@ -1,4 +1,4 @@
-"""The plan and the result of a test, and what carries it out."""
+"""The plan and the result of a test, and the interfaces of those who carry it out."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ class Result:
         return not any(o.kind is OutcomeKind.NOT_COMPARED for o in self.outcomes)
 
     def __str__(self) -> str:
-        """A line on what was compared where that is not nearly all, then one per target."""
+        """A line for each target. The compared share comes first, unless it is nearly all."""
         coverage = self.verdict.coverage if self.verdict and self.verdict.compared else ""
         lines = [f"compared: {coverage}"] if coverage else []
         wrong = self.verdict.mismatches if self.verdict else {}

@@ -23,7 +23,7 @@ from nnfuzz.library.experiment import Experiment, check_targets
 from nnfuzz.library.model_check import Computed, ModelCheck, Output, OutputState, Place
 from nnfuzz.library.plugins import known_plugins
 from nnfuzz.records.finding import Finding
-from nnfuzz.testcase.case import ModelError, NoReference, TestCase
+from nnfuzz.testcase.case import NoReference, TestCase
 from nnfuzz.testcase.client import ProducerError
 from nnfuzz.testcase.identity import ForeignId
 from nnfuzz.triage.signature import Failure
@@ -133,19 +133,14 @@ def case_to_check(
 
     Raises: ModelError, OSError.
     """
-    from nnfuzz.backend.interface import InputError, check_inputs, read_interface
+    from nnfuzz.testcase.foreign import checked_interface
 
     read = model_proto(model)
     try:
         return case_from_onnx(read, inputs, seed=seed, plugins=plugins)
     except NoReference:
         data, rng = read.SerializeToString(), np.random.default_rng(seed)
-    try:
-        declared, _ = read_interface(data)
-        if inputs is not None:
-            check_inputs(declared, inputs)
-    except InputError as error:
-        raise ModelError(str(error)) from error
+    declared, _ = checked_interface(data, inputs)
     if inputs is None:
         shapes = {n: [size or 1 for size in spec.shape] for n, spec in declared.items()}
         drawn = {
@@ -269,7 +264,7 @@ class _Examination:
         return None
 
     def _sure(self, value: str) -> str:
-        """A sentence on what the node reads that computes the first wrong value."""
+        """A sentence on the inputs of the node that computes the first wrong value."""
         shares = {own.name: own.share for own in self.values}
         read = self.case.graph.makers[value].inputs
         unsure = [name for name in read if shares.get(name, 1.0) < 1]

@@ -54,10 +54,11 @@ Watcher = Callable[[CampaignConfig, Path, str], AbstractContextManager[Observer]
 class CorpusRequest:
     """The request for a corpus.
 
-    count: models in the folder in the end; None for the default, or with `singles` for as many as
-    there are. singles: whether models have one operator, and show every dtype and attribute.
-    max_bytes: of a model with its data; 0 for any. settings: see `case_settings`; opset for all
-    exporters. watcher: shows probing. note, steps: show what is done.
+    count: the number of models that the folder has in the end; None for DEFAULT_COUNT, or with
+    `singles` for every model that there is. singles: whether each model has one operator, and all
+    of them together show every dtype and attribute. max_bytes: the largest size of a model with its
+    data; 0 for no limit. settings: see `case_settings`; their opset holds for all exporters.
+    watcher: displays the probing campaign. note, steps: display messages and progress.
     """
 
     out: Path

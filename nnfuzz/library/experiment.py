@@ -140,8 +140,8 @@ def save_finding(finding: Finding, folder: str | Path) -> Path:
 def load_finding(folder: str | Path, plugins: Iterable[str | Path] = ()) -> Finding:
     """The finding that `save_finding` or a campaign has written.
 
-    plugins: what may be run, besides what is registered, in place of the plug-ins of the same
-    names that the finding names; it may come from anybody, and has no others.
+    plugins: plug-in files that you trust. They stand in for those of the same names that the
+    finding names; its own files are never run, since a finding may come from anybody.
     Raises: FindingError.
     """
     from nnfuzz.backend.plugin_files import namesake

@@ -78,17 +78,15 @@ class ReducerSettings:
 
 @dataclass(frozen=True)
 class CampaignConfig(CampaignSettings):
-    """The configuration of a campaign: what people set, and
+    """The configuration of a campaign: its settings, its compilers and its services.
 
     known: lines of a file of known failures (nnfuzz.triage.known), which are counted, but are no
     findings.
-    patience: seconds that every run gets before it looks like a hang (nnfuzz.campaign.pace).
     """
 
     backends: tuple[BackendSpec, ...]
     case: CaseConfig = field(default_factory=CaseConfig)
     known: tuple[str, ...] = ()
-    patience: float = 5.0
     producer: ProducerSettings = field(default_factory=ProducerSettings)
     reducer: ReducerSettings = field(default_factory=ReducerSettings)
     schema: int = SCHEMA

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nnfuzz.base.setting import (
@@ -120,6 +120,15 @@ class CampaignSettings:
         said="{default:.0f}s, at most a twentieth of --time; with --tests, a tenth as many probes "
         "as tests",
         name="probe",
+    )
+    patience: float = setting(
+        5.0,
+        "Time that every run gets before it looks like a hang; a run also gets 20 times the time "
+        "of the slowest one before it. Hangs are confirmed with the timeout of the backend, one of "
+        "each kind",
+        AMOUNT,
+        replace(DURATION, unit="10s"),
+        said="{default:g}s",
     )
     learn: bool = setting(
         True, "Stop generating what a backend turns out not to support", SUPPORT, YES_OR_NO

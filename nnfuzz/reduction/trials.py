@@ -105,7 +105,7 @@ class Trials:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[Spent]:
-        """Counts what is run meanwhile as a part of this phase."""
+        """Counts the runs within as a part of this phase."""
         outer, start = self._spent, time.perf_counter()
         self._spent = self.spent.setdefault(name, Spent())
         try:

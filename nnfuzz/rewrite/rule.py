@@ -22,11 +22,12 @@ NodeBuild = Callable[[Nodes, Draft, onnx.NodeProto, random.Random], Sequence[str
 
 
 class Kind(StrEnum):
-    """What a rule changes, and so which share it is drawn with.
+    """The part of a model that a rule changes. Each kind is drawn with a share of its own.
 
-    REWRITE: what computes the results. SPELLING: how nodes and constants that stay are written.
-    FORM: the file, of which the nodes stay. ENDS: the same, but a reader of the file needs other
-    inputs and outputs, or further files. EMPTY: corner cases of ONNX, on request only.
+    REWRITE: the nodes that compute the results. SPELLING: the way in which the same nodes and
+    constants are written. FORM: the file, with the same nodes in it. ENDS: inputs, outputs or
+    further files, which a reader of the file has to know. EMPTY: tensors without elements; these
+    rules are used on request only.
     """
 
     REWRITE = "rewrite"

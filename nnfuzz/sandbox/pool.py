@@ -7,14 +7,12 @@ The owner of a pool calls `dispatch` to hand orders to idle workers, waits for e
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
-from nnfuzz.sandbox.events import Event, Progress, Reply, Trouble
-from nnfuzz.sandbox.job import Job
+from nnfuzz.sandbox.events import Event, Reply, Trouble
 from nnfuzz.sandbox.sandbox import Sandbox, wait
 
 Order = TypeVar("Order")
@@ -113,32 +111,3 @@ class Pool(ABC, Generic[AnyWorker, Order, Result]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-class HasJob(Protocol):
-    """An order of one job."""
-
-    @property
-    def job(self) -> Job[Any]: ...
-
-
-JobOrder = TypeVar("JobOrder", bound=HasJob)
-
-
-class JobWorker(Worker[JobOrder, Ended]):
-    """One sandbox. began: when the order in hand was begun, by time.monotonic."""
-
-    def __init__(self, sandbox: Sandbox) -> None:
-        self.sandbox = sandbox
-        self.began = 0.0
-
-    @property
-    def sandboxes(self) -> Sequence[Sandbox]:
-        return (self.sandbox,)
-
-    def begin(self, order: JobOrder) -> None:
-        self.began = time.monotonic()
-        self.sandbox.submit(order.job)
-
-    def feed(self, event: Event) -> Ended | None:
-        return None if isinstance(event, Progress) else event

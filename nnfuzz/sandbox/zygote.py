@@ -84,7 +84,7 @@ class Zygote:
         return 0 in self._clients
 
     def _request(self, client: int) -> bool:
-        """Does what a client asks; returns whether it is there still."""
+        """Carries out the request of a client; returns False if the client is gone."""
         try:
             control = self._clients[client]
             data, fds, _, _ = socket.recv_fds(control, MESSAGE_BYTES, MOST_FDS)

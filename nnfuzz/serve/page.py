@@ -135,7 +135,7 @@ class CampaignReader:
         return "running" if silent < SILENT else f"silent for {seconds(silent)}", last
 
     def _finding(self, row: FindingRow) -> JsonObject:
-        """A finding with what its folder has of it. about: text that a search reads."""
+        """A finding as the page shows it, from its row and its folder. The search reads `about`."""
         grouping, folder = row.grouping, self._of_folder(row.folder)
         variants = [{**vars(v), "link": self._link(v.folder)} for v in grouping.variants]
         entry: JsonObject = {**vars(row), **vars(grouping), **folder, "variants": variants}

@@ -98,7 +98,7 @@ class Handler(SimpleHTTPRequestHandler):
     server_version, sys_version = "nnfuzz", ""
 
     def send_head(self) -> IO[bytes] | None:  # type: ignore[override]
-        """Sends the headers; returns what is to be sent behind them."""
+        """Sends the headers and returns the body, if any."""
         path = self.path.partition("?")[0]
         if self.headers.get("Host", "").partition(":")[0].lower() not in OWN_NAMES:
             self.send_error(421, "this server has another name")

@@ -56,6 +56,22 @@ def case_of_model(
         raise
 
 
+def checked_interface(
+    data: bytes, inputs: Arrays | None
+) -> tuple[dict[str, TensorSpec], tuple[str, ...]]:
+    """The inputs that a model declares, and the names of its outputs.
+
+    Raises: ModelError, also if `inputs` do not fit.
+    """
+    try:
+        declared, outputs = read_interface(data)
+        if inputs is not None:
+            check_inputs(declared, inputs)
+    except InputError as error:
+        raise ModelError(str(error)) from error
+    return declared, outputs
+
+
 def _others(model: onnx.ModelProto, inputs: Arrays | None) -> Iterator[onnx.ModelProto]:
     """Copies to try when the model cannot be taken: of larger sizes, or with given inputs of one
     integer as constants, which may choose a branch."""
@@ -100,12 +116,7 @@ def _case(
         kind = NoReference if isinstance(error, NothingComputed) else ModelError
         raise kind(f"the model cannot be imported: {error}") from error
     data = model.SerializeToString()
-    try:
-        declared, outputs = read_interface(data)
-        if inputs is not None:
-            check_inputs(declared, inputs)
-    except InputError as error:
-        raise ModelError(str(error)) from error
+    declared, outputs = checked_interface(data, inputs)
     graph = _graph(imported, declared, outputs, model)
     weights = {n: _fit(imported.constants[n], graph, n) for n in graph.weights}
     if inputs is None:

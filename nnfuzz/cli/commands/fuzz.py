@@ -47,7 +47,7 @@ def fuzz(
         AMOUNT.flag(
             "Go on with the campaign in --out, under its own settings; limits, processes, "
             "--known and the setting reduce may be others. Hangs that are not confirmed yet are "
-            "decided first.",
+            "decided at the end.",
             "--resume",
         ),
     ] = False,
@@ -218,7 +218,7 @@ def merge(
         Path,
         typer.Option(
             metavar="DIR",
-            help="Folder of the whole; an earlier result of this command gets what is new.",
+            help="Folder for the merged campaign; merging into it again adds what is new.",
         ),
     ],
 ) -> None:

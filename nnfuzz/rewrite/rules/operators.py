@@ -317,8 +317,8 @@ def batch_with_nothing(emit: Nodes, draft: Draft, node: Node, rng: random.Random
 
 @values(EMPTY, of(MOVED, rank=1), uses=["Slice", "Concat"], kind=Kind.EMPTY)
 def joined_with_nothing(emit: Nodes, x: str, type_: TensorType, rng: random.Random) -> str:
-    """x -> Concat of x and of what has no slices along that axis, a part of x or a constant: by
-    ONNX a dimension may be 0."""
+    """x -> Concat of x and of an empty tensor, which is an empty slice of x or a constant. ONNX
+    allows a dimension of 0."""
     axis = rng.randrange(type_.rank)
     sizes = [0 if i == axis else size for i, size in enumerate(type_.sizes)]
     if rng.random() < 0.5:
