@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx
 from onnx import parser
 
-from planted.edits import Compilers, dtypes_of, into_identity, makers, replaced, shapes_of
+from tests.planted.edits import Compilers, dtypes_of, into_identity, makers, replaced, shapes_of
 
 MODEL = parser.parse_model(
     '<ir_version: 8, opset_import: ["" : 17]> m (float[2, 3] x, int64[2] i) '

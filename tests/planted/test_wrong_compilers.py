@@ -7,7 +7,7 @@ import pytest
 from onnx import parser
 
 from nnfuzz.rewrite.rewriting import Step, rewritten
-from planted.wrong_compilers import COMPILERS
+from tests.planted.wrong_compilers import COMPILERS
 
 MODEL = """
 <ir_version: 9, opset_import: ["" : 20]>

@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import parser
 
-from planted.wrong_pairs import COMPILERS, GROUPS
+from tests.planted.wrong_pairs import COMPILERS, GROUPS
 
 HEAD = '<ir_version: 9, opset_import: ["" : 20]> g '
 SHOWN_BY = {

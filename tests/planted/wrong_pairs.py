@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from planted.edits import (
+from tests.planted.edits import (
     Compilers,
     Model,
     attribute,

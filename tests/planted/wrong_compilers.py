@@ -12,7 +12,7 @@ import onnx
 from onnx import TensorProto, defs, helper, numpy_helper
 
 from nnfuzz.materialize.walk import bodies
-from planted.edits import (
+from tests.planted.edits import (
     Compilers,
     Model,
     attribute,
