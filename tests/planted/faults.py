@@ -20,7 +20,7 @@ import onnx
 
 from nnfuzz.backend.contract import Backend
 from nnfuzz.backend.outcome import Stage
-from planted.nodewise import Call, Interpreter, Node, Value, arrays, read_node, right
+from tests.planted.nodewise import Call, Interpreter, Node, Value, arrays, read_node, right
 
 Arrays = Mapping[str, np.ndarray]
 

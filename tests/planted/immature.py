@@ -1,7 +1,7 @@
 """An immature compiler: sixty operators are wrong, missing or aborting, for forty causes.
 
-    nnfuzz fuzz --plugin planted/immature.py -b immature,timeout=5 --time 5m
-    python -m scripts.check.triage CAMPAIGN --truth planted/immature.py
+    nnfuzz fuzz --plugin tests/planted/immature.py -b immature,timeout=5 --time 5m
+    python -m scripts.check.triage CAMPAIGN --truth tests/planted/immature.py
 
 All else is right. Some causes hit several operators that share code, three hit a dtype of every
 operator. Messages name values, nodes, shapes, counters and addresses, as those of compilers do.
@@ -20,9 +20,9 @@ from onnx import TensorProto
 from nnfuzz.backend.outcome import Stage
 from nnfuzz.backend.registry import backend
 
-sys.path.append(str(Path(__file__).parent.parent))
+sys.path.append(str(Path(__file__).parents[2]))
 
-from planted.faults import Death, Faults, FaultyBackend, FaultyCompiler
+from tests.planted.faults import Death, Faults, FaultyBackend, FaultyCompiler
 
 FAULTS = Faults()
 COUNTER = itertools.count(4711)

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import torch
 
-from planted.changes import SUBTLE, Catalogue
-from planted.program import Node, Program
-from planted.wrong_numbers import halved, single
+from tests.planted.changes import SUBTLE, Catalogue
+from tests.planted.program import Node, Program
+from tests.planted.wrong_numbers import halved, single
 
 BUGS = Catalogue()
 

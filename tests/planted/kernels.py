@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from planted.resampling import resize
-from planted.windows import average_pool, conv, max_pool
+from tests.planted.resampling import resize
+from tests.planted.windows import average_pool, conv, max_pool
 
 
 def _unary(f):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from planted import kernels
-from planted.changes import Catalogue
+from tests.planted import kernels
+from tests.planted.changes import Catalogue
 
 BUGS = Catalogue()
 bug = BUGS.kernel

@@ -1,4 +1,4 @@
-"""The toy compiler as a backend: nnfuzz fuzz --plugin planted/plugin.py \\
+"""The toy compiler as a backend: nnfuzz fuzz --plugin tests/planted/plugin.py \\
 --backend planted,change=conv_group_ignored
 """
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from nnfuzz.backend.contract import Backend, BackendOptions, option
 from nnfuzz.backend.registry import backend
 
-sys.path.append(str(Path(__file__).parent.parent))
+sys.path.append(str(Path(__file__).parents[2]))
 
 
 @backend
@@ -30,18 +30,18 @@ class Planted(Backend):
         return {"torch": torch.__version__}
 
     def load(self, model):
-        from planted.program import load
+        from tests.planted.program import load
 
         return load(model)
 
     def build(self, module, level):
-        from planted.program import run
+        from tests.planted.program import run
 
         program = module if level == "O0" else self._changed(module)
         return lambda inputs: run(program, inputs).outputs()
 
     def _changed(self, program):
-        from planted.catalogue import LEGAL_VARIATIONS, PLANTED_BUGS
+        from tests.planted.catalogue import LEGAL_VARIATIONS, PLANTED_BUGS
 
         known = {c.name: c for c in (*PLANTED_BUGS, *LEGAL_VARIATIONS)}
         if not self.options.change:

@@ -2,8 +2,8 @@
 prints its reasons on the console only, one has addresses, temporary paths and counters in its
 messages, one takes two seconds a model besides, and one dies without a word.
 
-    nnfuzz fuzz --plugin planted/speaking.py -b panicking --tests 600
-    python -m scripts.check.triage CAMPAIGN --truth planted/speaking.py
+    nnfuzz fuzz --plugin tests/planted/speaking.py -b panicking --tests 600
+    python -m scripts.check.triage CAMPAIGN --truth tests/planted/speaking.py
 
 What is in REFUSED is a refusal and no cause: a finding of it counts as one that fails for no
 planted cause. The adapters read nothing but, on the console, the lines that say "error:".
@@ -24,9 +24,9 @@ from onnx import TensorProto
 from nnfuzz.backend.outcome import Stage
 from nnfuzz.backend.registry import backend
 
-sys.path.append(str(Path(__file__).parent.parent))
+sys.path.append(str(Path(__file__).parents[2]))
 
-from planted.faults import Faults, FaultyBackend, FaultyCompiler
+from tests.planted.faults import Faults, FaultyBackend, FaultyCompiler
 
 FAULTS, REFUSED = Faults(), Faults()
 COUNTER = itertools.count(4711)

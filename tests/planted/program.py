@@ -19,8 +19,8 @@ from torch import Tensor
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.operators.carriers import array, tensor
-from planted.kernels import KERNELS
-from planted.resampling import resizes
+from tests.planted.kernels import KERNELS
+from tests.planted.resampling import resizes
 
 Kernel = Callable[..., Any]
 """(attributes, *input tensors; None where absent) -> tensor or sequence of tensors."""

@@ -6,10 +6,10 @@ import math
 
 import torch
 
-from planted import kernels
-from planted.changes import Catalogue
-from planted.kernels import axes_of
-from planted.windows import max_pool
+from tests.planted import kernels
+from tests.planted.changes import Catalogue
+from tests.planted.kernels import axes_of
+from tests.planted.windows import max_pool
 
 BUGS = Catalogue()
 bug = BUGS.kernel

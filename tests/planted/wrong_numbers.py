@@ -6,9 +6,9 @@ import math
 
 import torch
 
-from planted.changes import SUBTLE, Catalogue
-from planted.kernels import per_channel, spatial, trailing
-from planted.resampling import resize
+from tests.planted.changes import SUBTLE, Catalogue
+from tests.planted.kernels import per_channel, spatial, trailing
+from tests.planted.resampling import resize
 
 BUGS = Catalogue()
 

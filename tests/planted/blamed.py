@@ -1,6 +1,6 @@
 """A compiler with two devices and two releases, and faults of which it is known whom to blame.
 
-    nnfuzz fuzz --plugin planted/blamed.py -b blamed -b blamed,device=gpu \\
+    nnfuzz fuzz --plugin tests/planted/blamed.py -b blamed -b blamed,device=gpu \\
         -b blamed,release=1.1
 
 Ten faults are the optimiser's (O3 only), ten are kernels' (four on one device, three in one
@@ -23,9 +23,9 @@ from nnfuzz.backend.contract import BackendOptions, option
 from nnfuzz.backend.outcome import Stage
 from nnfuzz.backend.registry import backend
 
-sys.path.append(str(Path(__file__).parent.parent))
+sys.path.append(str(Path(__file__).parents[2]))
 
-from planted.faults import Faults, FaultyBackend, FaultyCompiler, dying
+from tests.planted.faults import Faults, FaultyBackend, FaultyCompiler, dying
 
 DEVICES, RELEASES, LEVELS = ("cpu", "gpu"), ("1.0", "1.1"), ("O0", "O3")
 OPTIMISER, GPU, NEWER, KERNEL, IMPORTER = (Faults() for _ in range(5))

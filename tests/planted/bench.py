@@ -19,9 +19,9 @@ from nnfuzz.compare.verdict import outside
 from nnfuzz.ir.dtypes import is_floating
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
-from planted.changes import LEGAL, SUBTLE, Change
-from planted.program import Run, Unsupported, load, run
-from planted.vocabulary import CONFIG
+from tests.planted.changes import LEGAL, SUBTLE, Change
+from tests.planted.program import Run, Unsupported, load, run
+from tests.planted.vocabulary import CONFIG
 
 Arrays = Mapping[str, np.ndarray]
 BACKEND = "planted"

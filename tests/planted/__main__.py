@@ -1,7 +1,7 @@
-"""Command line of the bench of planted bugs; see planted.bench for what the columns mean.
+"""Command line of the bench of planted bugs; see tests.planted.bench for what the columns mean.
 
-python -m planted --models 300              recall of the planted bugs
-python -m planted --legal --models 5000     false alarms on legal variations
+python -m tests.planted --models 300              recall of the planted bugs
+python -m tests.planted --legal --models 5000     false alarms on legal variations
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 from rich.table import Table
 
-from planted.bench import Bench, recalls
-from planted.catalogue import LEGAL_VARIATIONS, PLANTED_BUGS
-from planted.vocabulary import CONFIG
+from tests.planted.bench import Bench, recalls
+from tests.planted.catalogue import LEGAL_VARIATIONS, PLANTED_BUGS
+from tests.planted.vocabulary import CONFIG
 
 BUG_COLUMNS = ("reached", "effective", "found", "cheap", "first")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
-from planted.changes import Catalogue
+from tests.planted.changes import Catalogue
 
 BUGS = Catalogue()
 bug = BUGS.kernel

@@ -1,6 +1,6 @@
 """A compiler that computes one node of a model wrong when it optimises, and is right otherwise.
 
-    nnfuzz check mine.onnx --plugin planted/one_node.py -b one-node,fault=half,value=y
+    nnfuzz check mine.onnx --plugin tests/planted/one_node.py -b one-node,fault=half,value=y
 
 The node is the one that computes the value, in any model that has it. The faults are those that
 kernels of real compilers have had: an attribute that is not read, operands or sides in another
@@ -21,10 +21,10 @@ import onnx
 from nnfuzz.backend.contract import Backend, BackendOptions, option
 from nnfuzz.backend.registry import backend
 
-sys.path.append(str(Path(__file__).parent.parent))
+sys.path.append(str(Path(__file__).parents[2]))
 
-from planted.faults import Faults
-from planted.nodewise import Interpreter, Node, Value, arrays, right
+from tests.planted.faults import Faults
+from tests.planted.nodewise import Interpreter, Node, Value, arrays, right
 
 KERNELS = Faults()
 """A fault's function gets the node, its inputs, and `run`, which computes it right."""
@@ -165,7 +165,7 @@ class OneNode(Backend):
 
     @dataclass(frozen=True, kw_only=True)
     class Options(BackendOptions):
-        fault: str = option("", "what is wrong, a function of planted/one_node.py")
+        fault: str = option("", "what is wrong, a function of tests/planted/one_node.py")
         value: str = option("", "which value is wrong")
 
     def versions(self) -> dict[str, str]:

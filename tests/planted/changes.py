@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from planted.program import Kernel, Node, Program
+from tests.planted.program import Kernel, Node, Program
 
 STRUCTURAL, SUBTLE, LEGAL = "structural", "subtle", "legal"
 

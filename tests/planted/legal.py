@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from planted.changes import LEGAL, Catalogue, Mutant, replaced
-from planted.kernels import axes_of, cast, per_channel, spatial, trailing
-from planted.program import Node, Program
-from planted.resampling import resize
-from planted.windows import average_pool, framed, settings, windows
+from tests.planted.changes import LEGAL, Catalogue, Mutant, replaced
+from tests.planted.kernels import axes_of, cast, per_channel, spatial, trailing
+from tests.planted.program import Node, Program
+from tests.planted.resampling import resize
+from tests.planted.windows import average_pool, framed, settings, windows
 
 VARIATIONS = Catalogue()
 MOST = 1 << 17

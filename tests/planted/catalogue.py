@@ -1,6 +1,6 @@
 """All changes of the bench."""
 
-from planted import (
+from tests.planted import (
     legal,
     wrong_elementwise,
     wrong_numbers,

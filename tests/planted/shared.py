@@ -1,7 +1,7 @@
 """A compiler in which one fault shows at many operators, and one operator has two faults.
 
-    nnfuzz fuzz --plugin planted/shared.py -b shared --tests 300
-    python -m scripts.check.triage CAMPAIGN --truth planted/shared.py
+    nnfuzz fuzz --plugin tests/planted/shared.py -b shared --tests 300
+    python -m scripts.check.triage CAMPAIGN --truth tests/planted/shared.py
 
 One folds constants wrongly, three ignore an attribute wherever it occurs, one is a step that a
 family of operators shares, and Attention ignores one attribute or the other. All else is right.
@@ -16,9 +16,9 @@ import numpy as np
 
 from nnfuzz.backend.registry import backend
 
-sys.path.append(str(Path(__file__).parent.parent))
+sys.path.append(str(Path(__file__).parents[2]))
 
-from planted.faults import Faults, FaultyBackend, FaultyCompiler
+from tests.planted.faults import Faults, FaultyBackend, FaultyCompiler
 
 FAULTS = Faults()
 REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
