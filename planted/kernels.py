@@ -288,6 +288,8 @@ def pad(a, x, pads, value=None):
 def pad_axis(x, axis, before, behind, mode, fill):
     size = x.shape[axis]
     at = torch.arange(-before, size + behind)
+    if not size:  # nothing to copy
+        return x.new_full((*x.shape[:axis], len(at), *x.shape[axis + 1 :]), fill)
     if mode == "edge":
         return x.index_select(axis, at.clamp(0, size - 1))
     if mode == "wrap":
