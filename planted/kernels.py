@@ -114,7 +114,8 @@ def _reduction(f):
 
 def _mean(x, axes, keep):
     if not x.is_floating_point():
-        return x.double().mean(axes, keep).trunc().to(x.dtype)
+        count = math.prod(x.shape[axis] for axis in axes)
+        return torch.div(x.sum(axes, keep), max(1, count), rounding_mode="trunc").to(x.dtype)
     return wide(x).mean(axes, keep).to(x.dtype)
 
 
