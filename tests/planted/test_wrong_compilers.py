@@ -6,7 +6,7 @@ import onnx
 import pytest
 from onnx import parser
 
-from nnfuzz.rewrite.rewriting import Step, rewritten
+from nnfuzz.vary.rewrite.rewriting import Step, rewritten
 from planted.wrong_compilers import COMPILERS
 
 MODEL = """
