@@ -80,7 +80,7 @@ def replay(
         if not finding.case.fault:
             producer.check(finding.case)
         with BackendRunner(spec) as runner:
-            return engine.replay_finding(finding, runner, producer.judge, producer)
+            return engine.replay_finding(finding, runner, producer, thorough=True)
 
 
 def bisect_finding(
@@ -111,7 +111,7 @@ def bisect_finding(
     with ProducerClient(finding.case.id.seed, finding.config) as producer:
         if not finding.case.fault:
             producer.check(finding.case)
-        releases = Releases(finding, spec, registry, producer.judge, listed, answered)
+        releases = Releases(finding, spec, registry, producer, listed, answered)
         return releases.bisect(oldest, newest)
 
 
