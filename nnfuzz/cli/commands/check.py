@@ -186,8 +186,8 @@ def _targets(texts: Sequence[str], levels: Sequence[str], plugins: Sequence[Path
     """
     from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.backend.target import Target
+    from nnfuzz.campaign.configuration import chosen_backends
     from nnfuzz.library.checking import installed_compilers
-    from nnfuzz.library.settings import chosen_backends
 
     registry = BackendRegistry.discover(plugins)
     specs = chosen_backends(registry, list(texts) or installed_compilers(plugins))
