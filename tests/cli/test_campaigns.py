@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from nnfuzz.bugs.bug import BugState
-from nnfuzz.library.campaign import Campaign, Request, known_occurrences, refuse_finished
+from nnfuzz.cli.campaigns import Campaign, Request, known_occurrences, refuse_finished
 from nnfuzz.records.config import CampaignConfig, ConfigError
 from nnfuzz.records.rows import Occurrence
 from nnfuzz.store.store import Store

@@ -1,19 +1,25 @@
 """Further reference implementations: operators read from the text of the ONNX standard, in float64.
 
 A standard implementation is a class named like the operator, with `compute` instead of
-onnx.reference's `_run`. A file of them goes to `nnfuzz ops check --implementations`;
-`tests/check/standard` has those of this project.
+onnx.reference's `_run`; the folder `standard` has them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+import onnx
 from onnx.reference.op_run import OpRun
 
+from nnfuzz.check.reference_implementations import Arrays
+from nnfuzz.check.runtimes import Runtime, Unavailable, run_reference
 from nnfuzz.ir.dtypes import is_floating
+from nnfuzz.materialize.walk import graphs, qualified_name
+
+STANDARD_IMPLEMENTATION = "standard implementation"
 
 
 class StandardImplementation(OpRun):
@@ -41,6 +47,22 @@ def standard_implementations_of(module: ModuleType) -> list[type[OpRun]]:
     """The implementations of operators that a module defines itself."""
     classes = [value for value in vars(module).values() if isinstance(value, type)]
     return [c for c in classes if issubclass(c, OpRun) and c.__module__ == module.__name__]
+
+
+def runtime_of_standard_implementations(own: Iterable[type[OpRun]]) -> Runtime:
+    """onnx.reference with other implementations of some operators, for models that have these.
+
+    Raises (the runtime): Unavailable.
+    """
+    known = list(own)
+    names = {".".join(filter(None, (op.op_domain, op.__name__))) for op in known}
+
+    def run(model: onnx.ModelProto, arrays: Sequence[np.ndarray]) -> Arrays:
+        if names.isdisjoint(qualified_name(n) for part in graphs(model.graph) for n in part.node):
+            raise Unavailable("no standard implementation is given of these operators")
+        return run_reference(model, arrays, known)
+
+    return run
 
 
 def _plain(value: Any) -> object:

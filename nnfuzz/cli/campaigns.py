@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from nnfuzz.backend.contract import Backend, meant, suggest
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec, plugin_name
-from nnfuzz.backend.runner import CompilerServers, RunnerError
+from nnfuzz.backend.runner import BackendRunner, CompilerServers, RunnerError
 from nnfuzz.backend.target import DIRECT
 from nnfuzz.base.files import cache_folder
 from nnfuzz.base.reading import Json, JsonObject, Unreadable, read
@@ -19,19 +22,31 @@ from nnfuzz.base.untrusted import read_json
 from nnfuzz.base.writing import as_json
 from nnfuzz.bugs.bug import Bug
 from nnfuzz.bugs.ledger import Ledger, bugs_of, is_ledger, known_bugs
+from nnfuzz.campaign.configuration import case_settings, chosen_backends, make_config
 from nnfuzz.campaign.session import CampaignResult, run_campaign
+from nnfuzz.cli.errors import tell
+from nnfuzz.corpus.layout import Entry
+from nnfuzz.corpus.producers import Producers
 from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.findings.keyed import known_by
-from nnfuzz.library.focus import focused, sorted_out
-from nnfuzz.library.settings import case_settings, chosen_backends, make_config
+from nnfuzz.library.case import operator_registry
 from nnfuzz.parts.sources import SOURCES
 from nnfuzz.records.config import CampaignConfig, ConfigError
-from nnfuzz.records.observer import Note, Observer, ignore
+from nnfuzz.records.observer import Observer
 from nnfuzz.store.store import Store
 from nnfuzz.store.summary import read_summary
+from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.client import ProducerSettingsError
+from nnfuzz.testcase.identity import Numbered
 from nnfuzz.triage.keys import Key
 from nnfuzz.triage.known import KnownError, KnownFailures
+
+NEARLY = 0.85
+"""Likeness (difflib's ratio) of a misspelt name to an operator's; no known pass is as close."""
+PER_PASS, TRIED = 16, 300
+"""Models that a pass changes, and how many are looked through for them: a few seconds with a
+compiler of milliseconds per model."""
+
 
 Allow = Callable[[Iterable[str]], None]
 """Raises an error if one of the plug-ins of a foreign folder may not run."""
@@ -42,7 +57,7 @@ class Request:
     """The request for a campaign, under the names of options.
 
     settings: as `case_settings` takes them; those left out have their defaults, or in a campaign
-    that goes on its present value. note: shows a line to people.
+    that goes on its present value.
     """
 
     backends: tuple[str, ...] = ()
@@ -52,7 +67,6 @@ class Request:
     baseline: Path | None = None
     focus: tuple[str, ...] = ()
     settings: Mapping[str, object] = field(default_factory=dict)
-    note: Note = ignore
 
     def known_lines(self, registry: BackendRegistry) -> tuple[str, ...]:
         """The lines of all known failures. Raises: ConfigError."""
@@ -69,13 +83,13 @@ def new_config(
     Raises: ConfigError, RegistryError, OptionError, RunnerError.
     """
     registry = BackendRegistry.discover(request.plugins)
-    specs = chosen_backends(registry, request.backends, request.note)
+    specs = chosen_backends(registry, request.backends, tell)
     usual = {"exporter": DIRECT} if request.focus else {}
     given = case_settings({**usual, **request.settings})
     if request.focus:
         given |= _focus(request, registry, specs, given)
     known = request.known_lines(registry)
-    config = make_config(registry, specs, request.plugins, known, given, request.note, servers)
+    config = make_config(registry, specs, request.plugins, known, given, tell, servers)
     return config, registry
 
 
@@ -85,21 +99,89 @@ def _focus(
     specs: tuple[BackendSpec, ...],
     given: Mapping[str, Json],
 ) -> dict[str, object]:
-    """The settings by which every model touches what is asked for. Raises: ConfigError."""
-    plugins = [plugin_name(path) for path in request.plugins]
-    operators, passes = sorted_out(request.focus, registry, specs, plugins)
+    """The settings by which every model touches what is asked for: operators are a setting of
+    generation, and for passes there are seed models that they change. Raises: ConfigError.
+    """
+    operators, passes = _sorted_out(request, registry, specs)
     aimed: dict[str, object] = {"focus": operators} if operators else {}
     if not passes:
         return aimed
     settings = {**given, "exporters": given["exporters"][:1]}
     case = make_config(registry, specs, request.plugins, (), settings).case
     case = replace(case, dynamic=0.0, opsets={})  # models that others start from have one opset
-    folder = cache_folder() / "focus"
     try:
-        models = focused(passes, registry, specs, case, folder, request.note)
+        changed = _changed(passes, registry, specs, case)
     except ProducerSettingsError as error:
         raise ConfigError(str(error)) from error
-    return {**aimed, **case_settings({"seed_models": models})}
+    models = list(dict.fromkeys(made.model for cases in changed for made in cases))
+    digest = hashlib.sha256(b"".join(hashlib.sha256(m).digest() for m in models)).hexdigest()[:16]
+    place = cache_folder() / "focus" / digest
+    place.mkdir(parents=True, exist_ok=True)
+    for number, model in enumerate(models):
+        (place / f"{number:03}.onnx").write_bytes(model)
+    names = ",".join(passes)
+    tell(f"--focus {names}: every model starts from one of the {len(models)} in {place}")
+    return {**aimed, **case_settings({"seed_models": place})}
+
+
+def _sorted_out(
+    request: Request, registry: BackendRegistry, specs: Sequence[BackendSpec]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The operators of `focus` with their modes (OpSpec.plain), and the other names, which may be
+    of passes: only models show.
+
+    Raises: ConfigError for a name that is nearly an operator's, or no operator's while no compiler
+    names its passes.
+    """
+    names, known = request.focus, operator_registry(map(plugin_name, request.plugins))
+    operators = list(known)
+    asked = [registry.get(spec.name).fired_passes for spec in specs]
+    any_passes = any(method is not Backend.fired_passes for method in asked)
+    for name in names:
+        if name in operators:
+            continue
+        if (hint := meant(name, operators, NEARLY)) or not any_passes:
+            passes = "" if any_passes else ", and no compiler here names its passes"
+            raise ConfigError(f"--focus {name!r} is no operator{passes}; {hint}see nnfuzz ops")
+    modes = {spec.name: spec.plain.name for spec in known.specs() if spec.plain}
+    aimed = tuple(name for name in operators if name in names or modes.get(name) in names)
+    return aimed, tuple(dict.fromkeys(name for name in names if name not in operators))
+
+
+def _changed(
+    passes: Sequence[str],
+    registry: BackendRegistry,
+    specs: Sequence[BackendSpec],
+    config: CaseConfig,
+) -> list[list[TestCase]]:
+    """Of each pass, models that it changes.
+
+    Raises: ConfigError if there is none; RunnerError, ProducerSettingsError.
+    """
+    changed: dict[str, list[TestCase]] = {name: [] for name in passes}
+    fired_names: set[str] = set()
+    with ExitStack() as stack:
+        producers = stack.enter_context(Producers(0, as_json(config), 1, cache=cache_folder()))
+        runners = [stack.enter_context(BackendRunner(s, registry)) for s in specs]
+        for made in producers.entries(Numbered(0, index) for index in range(TRIED)):
+            if not isinstance(made, Entry):
+                continue
+            for runner in runners:
+                level = runner.backend.default_levels()[-1]
+                fired = runner.fired_passes(made.case.source(runner.reads), level) or ()
+                fired_names |= {*fired}
+                for name in changed.keys() & fired:
+                    changed[name].append(made.case)
+            if all(len(cases) >= PER_PASS for cases in changed.values()):
+                break
+    operators = operator_registry(config.plugins)
+    for name, cases in changed.items():
+        if not cases:
+            raise ConfigError(
+                f"--focus {name!r} is neither an operator (nnfuzz ops) nor a pass that changes one "
+                f"of {TRIED} models; {suggest(name, [*operators, *fired_names])[:400]}"
+            )
+    return [cases[:PER_PASS] for cases in changed.values()]
 
 
 def config_to_go_on(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields
 from pathlib import Path
@@ -20,7 +20,7 @@ from nnfuzz.backend.target import DIRECT, ONNX
 from nnfuzz.base.setting import settings_of
 from nnfuzz.generate.config import ENGINES, dtype_weights
 from nnfuzz.generate.large import large_share
-from nnfuzz.library.domains import chosen_domains
+from nnfuzz.ir.opset_imports import OWN_DOMAINS
 from nnfuzz.materialize.opsets import (
     MIXED,
     OPSETS,
@@ -217,6 +217,31 @@ def _for_invalid(
     usual = {"nodes": NODES, "sizes": SIZES, "motifs": 0.0, "skeletons": 0.0}
     usual |= dict.fromkeys(("dynamic", "quantize", "large", "forms"), 0.0)
     return {**usual, **given, **settled}
+
+
+def chosen_domains(
+    taken: Mapping[str, Collection[str]], case: Mapping[str, Any], usual: bool = True
+) -> tuple[str, ...]:
+    """The domains beside ONNX's own whose operators models may have, sorted.
+
+    They are those that are asked for, and those of operators that are asked for by name; where
+    nothing is asked for, they are all domains that every backend takes, or none unless `usual`.
+    taken: by the label of each backend, what it takes. case: fields of CaseConfig as given.
+    Raises: ConfigError if a backend does not take one that is asked for.
+    """
+    named = {name.rpartition(".")[0] for name in case.get("operators", ())}
+    asked = {*case.get("domains", ()), *named}.difference(OWN_DOMAINS)
+    for label, own in taken.items():
+        for lacking in sorted(asked.difference(own)):
+            raise ConfigError(
+                f"{label} takes no operators of the domain {lacking}, but of "
+                f"{', '.join(['ai.onnx', *own])}: ask for those (domains, --operators), or leave "
+                "this backend out"
+            )
+    decided = "domains" in case or case.get("operators") or case.get("invalid")
+    if decided or not usual or not taken:
+        return tuple(sorted(asked))
+    return tuple(sorted(set.intersection(*map(set, taken.values()))))
 
 
 def onnx_release(registry: BackendRegistry, specs: Specs) -> str:
