@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 40
 MOST_FLAKY = MOST_HANGS = 5
-MOST_VARIANTS = 4
 OTHERS = ("exporter", "reference")
 """Accused parties (nnfuzz.compare.flip.Blame.accused) that are no part of the compiler."""
 WHY = {
@@ -114,14 +113,10 @@ def _details(row: FindingRow) -> Iterator[str]:
     """Lines on a finding: its reduced pattern, merged signatures, differing levels."""
     if row.party in OTHERS:
         yield f"accused: the {row.party}, and not the compiler"
-    grouping = row.grouping
-    if grouping.nodes:
-        yield f"reduced {grouping.nodes[0]} -> {grouping.nodes[1]} nodes: {grouping.pattern}"
-    if grouping.others:
-        yield f"with {counted(len(grouping.others), 'further signature')}: {grouping}"
-    if grouping.variants[1:]:
-        patterns = (variant.pattern for variant in grouping.variants[1:])
-        yield f"also with {_few(patterns, MOST_VARIANTS, '; ')}"
+    if row.nodes:
+        yield f"reduced {row.nodes[0]} -> {row.nodes[1]} nodes: {row.pattern}"
+    if row.others:
+        yield f"with {counted(len(row.others), 'further signature')}: {row.others_in_words}"
     if len(row.backends) > 1:
         yield f"with {' and '.join(row.backends)}"
     if len(row.by_levels) > 1:
@@ -212,10 +207,10 @@ def _left_out(summary: Summary, config: CampaignConfig) -> list[str]:
     return notes
 
 
-def _few(names: Iterable[str], most: int = MOST_AVOIDED, between: str = ", ") -> str:
+def _few(names: Iterable[str]) -> str:
     """The first of some names."""
     listed = list(names)
-    return between.join([*listed[:most], *(["..."] if listed[most:] else [])])
+    return ", ".join([*listed[:MOST_AVOIDED], *(["..."] if listed[MOST_AVOIDED:] else [])])
 
 
 def _next(result: CampaignResult) -> list[str]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -87,12 +86,6 @@ class _Document:
     graph: GraphView
     campaign: Mapping[str, Json]
     fault: Fault | None = None
-
-
-def folder_name(failure: Failure) -> str:
-    """A name for the folder of a failure: backend, kind and the signature's hash."""
-    name = f"{failure.backend}-{failure.kind}-{failure.signature.hash}"  # any text, if it was read
-    return re.sub(r"[^\w.-]+", "-", name)
 
 
 def write_finding(folder: str | Path, finding: Finding, program: str | None = None) -> Path:

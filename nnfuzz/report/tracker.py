@@ -69,7 +69,6 @@ def _rendered(finding: Finding) -> str:
             reference=reference_value(finding, wrong) if wrong and not case.fault else "",
             operands=operand_rows(finding, wrong) if wrong else [],
             arrays=whole_arrays(finding),
-            grouping=finding.origin.grouping,
             bisections=finding.origin.bisection,
             explanations=[claimed.sentence for claimed in finding.diagnosis.explanations],
             healed=healing.sentence if healing else "",

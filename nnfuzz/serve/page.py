@@ -50,7 +50,7 @@ class CampaignPage:
 
     began: time of the first session, for people; "" if unknown. state: of a live page ("running",
     "ended", "silent for 5 min"); "" of one that is written once. findings: the fields of each
-    FindingRow and its grouping, with what CampaignReader adds. unsupported: refused signature ->
+    FindingRow, with what CampaignReader adds. unsupported: refused signature ->
     reason. events: kind -> number. missing: parts of the campaign that cannot be read.
     """
 
@@ -97,7 +97,7 @@ class CampaignReader:
                 rows,
                 whole_or(0.0, store.sessions.seconds_in_all, "the time", missing),
                 whole_or({}, store.sessions.sut_shares, "the time in compilers", missing),
-                merged=sum(len(row.grouping.duplicates) for row in rows),
+                merged=sum(len(row.duplicates) for row in rows),
                 versions=whole_or({}, lambda: store.meta("versions", {}), "the versions", missing),
                 seed=config.get("seed"),
                 config=config,
@@ -136,17 +136,11 @@ class CampaignReader:
 
     def _finding(self, row: FindingRow) -> JsonObject:
         """A finding as the page shows it, from its row and its folder. The search reads `about`."""
-        grouping, folder = row.grouping, self._of_folder(row.folder)
-        variants = [{**vars(v), "link": self._link(v.folder)} for v in grouping.variants]
-        entry: JsonObject = {**vars(row), **vars(grouping), **folder, "variants": variants}
+        folder = self._of_folder(row.folder)
+        entry: JsonObject = {**vars(row), "merged": row.others_in_words, **folder}
         entry |= {"level": row.level.replace(",", ", "), "accused": folder["accused"] or row.party}
-        words = [row.title, row.signature, row.folder, row.party, grouping.refined]
-        words += [
-            grouping.pattern,
-            *grouping.others,
-            *(v for n in FILTERS for v in _values(entry, n)),
-        ]
-        words += [word for v in grouping.variants for word in (v.pattern, v.title, v.folder)]
+        words = [row.title, row.signature, row.folder, row.party, row.cause, row.pattern]
+        words += [*row.others, *(v for n in FILTERS for v in _values(entry, n))]
         return {**entry, "about": " ".join(words).lower()}
 
     def _of_folder(self, name: str) -> JsonObject:

@@ -7,11 +7,7 @@ import numpy as np
 import pytest
 
 from nnfuzz.base.writing import as_json
-from nnfuzz.findings.folder import (
-    folder_name,
-    read_finding,
-    write_finding,
-)
+from nnfuzz.findings.folder import read_finding, write_finding
 
 FILES = {
     "model.onnx", "inputs.npz", "expected.npz", "actual.npz", "weights.npz", "finding.json",
@@ -21,7 +17,7 @@ FILES = {
 
 def test_everything_comes_back(finding_of, tmp_path):
     finding = finding_of("planted,bug=value")
-    folder = write_finding(tmp_path / "deep" / folder_name(finding.failure), finding)
+    folder = write_finding(tmp_path / "deep" / finding.failure.folder_name, finding)
     assert {path.name for path in folder.iterdir()} == FILES | {"planted.py"}
     assert read_finding(folder).backend.plugins == ()  # nobody said that it may run
     back = read_finding(folder, lambda plugin: plugin)

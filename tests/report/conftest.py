@@ -132,7 +132,7 @@ def finding_of(case, runner_of):
             as_json(CaseConfig()),
             seen.verdict,
             {"planted": "1.0"},
-            Origin(grouping="found in a test"),
+            Origin(epoch=3),
         )
 
     return make

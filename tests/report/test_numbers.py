@@ -112,12 +112,6 @@ def test_levels_are_told_only_where_there_are_several(finding_of):
     assert "## Levels" not in report and "planted returns wrong values" in report
 
 
-def test_a_report_has_room_for_how_sure_its_grouping_is(finding_of):
-    finding = finding_of("planted,bug=value")
-    told = replace(finding, origin=Origin(grouping="Three others fail alike."))
-    assert "Three others fail alike." in tracker_report(told)
-
-
 def test_no_path_of_this_machine_is_in_a_folder(finding_of, tmp_path):
     finding = finding_of("planted,bug=raise")
     private = (str(Path.home()), str(Path.cwd()), tempfile.gettempdir(), np.__file__)
@@ -126,7 +120,7 @@ def test_no_path_of_this_machine_is_in_a_folder(finding_of, tmp_path):
         replace(o, traceback=leaky, message=leaky, captured=leaky) for o in finding.outcomes
     ]
     localisation = {"party": "kernel", "evidence": [leaky], "levels": {}, "level": "O1"}
-    origin = Origin(grouping=leaky)
+    origin = Origin(right_in=leaky)
     config = {**finding.config, "plugins": [str(Path.cwd() / "plugin.py")]}
     finding = replace(
         finding, outcomes=tuple(outcomes), config=config, origin=origin,

@@ -17,7 +17,7 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import Blame, Coordinate
 from nnfuzz.findings.folder import write_finding
 from nnfuzz.records.finding import Finding
-from nnfuzz.records.rows import FindingRow, Grouping, Variant
+from nnfuzz.records.rows import FindingRow
 from nnfuzz.serve.page import CampaignPage, CampaignReader, html_of, report_html
 from nnfuzz.store.summary import Summary
 from nnfuzz.testcase.case import CaseConfig
@@ -69,16 +69,12 @@ def row(finding, folder, occurrences=3, **more):
     )
 
 
-GROUPING = Grouping(
-    refined="refined-hash",
-    pattern="Relu, Conv (float32)",
-    duplicates=("other-hash",),
-    suspects=("suspected-hash",),
-    variants=(
-        Variant("Relu, Conv (float32)", "cannot fuse Conv", 1, 2, "findings/two"),
-        Variant(HOSTILE, HOSTILE, 1, 1, "duplicates/three"),
-    ),
-)
+MERGED = {
+    "cause": "cause-hash",
+    "pattern": "Relu, Conv (float32)",
+    "duplicates": ("other-hash",),
+    "suspects": ("suspected-hash",),
+}
 
 
 def written(folder, findings, summary=Summary()):  # noqa: B008 (frozen)
@@ -102,7 +98,7 @@ def page(case, tmp_path_factory):
     levels = {"O0,O1": 2, "O1": 1}
     rows = [
         row(crash, "findings/a%b #1", 2),
-        row(error, "findings/two", by_levels=levels, grouping=GROUPING),
+        row(error, "findings/two", by_levels=levels, **MERGED),
         replace(row(error, "../camp/../elsewhere"), signature="gone"),
     ]
     summary = Summary(
@@ -160,7 +156,7 @@ def test_nothing_breaks_out_and_nothing_is_loaded(page):
 
 def test_links_are_relative_and_lead_to_the_folders(page):
     links = [a["href"] for tag, a in Parsed(page.read_text()).tags if tag == "a"]
-    assert len(links) == 4 and all(link.startswith(("./findings/", "./dup")) for link in links)
+    assert len(links) == 2 and all(link.startswith("./findings/") for link in links)
     assert all((page.parent / unquote(link) / "report.md").is_file() for link in links)
     assert links[1].endswith("/reduced/")
 
@@ -174,12 +170,10 @@ def test_the_page_tells_everything(page):
         "1death events",
         "do not support them: 1",
         "1signatures merged",
-        "refined signature refined-hash",
+        "cause cause-hash",
         "Relu, Conv (float32)",
         "Levels that failed: 2× O0, O1; 1× O1",
-        "1 further signatures are not reduced, but their models contain this pattern",
-        "Variants: 2 reduced models of 2 signatures",
-        "duplicates/three",
+        "Further signatures: 1 of the same cause, 1 suspected of its cause.",
         "accused before reduction: optimiser",
     ):
         assert expected in " ".join(text.split()), expected

@@ -1,12 +1,11 @@
-"""Clusters of findings that are not reduced yet: a probable cause is reduced once.
+"""Which signatures of a campaign have one cause, and which may have one.
 
-Two failures are taken to be similar if they are of one kind (compiler, kind, stage, levels), and if
-both models contain the operator or edge that failing in this way is associated with
-(nnfuzz.feedback.throttle), or if the compiler complains in the same way. One of a cluster is
-reduced, the one with the smallest model; clusters take turns, the most frequent first. A finding
-whose model contains the reduced pattern becomes its suspect, which is tested: the pattern runs
-alone, and so does the rest of the model (nnfuzz.reduction.known). The other findings of the cluster
-wait for its next turn.
+Two findings that are not reduced are suspected of one cause if they are of one kind (compiler,
+kind, stage, levels), and if both models contain the operator or edge that failing in this way is
+associated with (nnfuzz.feedback.throttle), or if the compiler complains in the same way. One of
+them is reduced, that with the smallest model; the most frequent suspicion comes first. A finding
+whose model contains the reduced pattern is tested next: the pattern runs alone, and so does the
+rest of the model (nnfuzz.reduction.known). The others wait for their turn.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ from dataclasses import dataclass, replace
 
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.records.rows import AvoidedRow, FindingRow, Grouping, ReductionRow, Variant
+from nnfuzz.records.rows import AvoidedRow, FindingRow, ReductionRow
 from nnfuzz.triage.identity import digest_of, operators_of, wrong_of
 from nnfuzz.triage.keys import grouped
 from nnfuzz.triage.signature import Failure
 
 
 @dataclass(frozen=True)
-class Clusters:
-    """Findings by signature -> name of their cluster."""
+class Suspicions:
+    """Findings by signature -> text that is equal for those which may have one cause."""
 
     names: Mapping[str, str]
 
@@ -35,7 +34,7 @@ class Clusters:
         rows: Iterable[FindingRow],
         avoided: Iterable[AvoidedRow] = (),
         items: Mapping[str, Collection[str]] | None = None,
-    ) -> Clusters:
+    ) -> Suspicions:
         """avoided: items that failures are associated with, by a signature of each. items: of the
         model of each signature, see nnfuzz.records.rows.Observed.
         """
@@ -48,7 +47,7 @@ class Clusters:
             cause = next((item for item, kind in causes if kind == mine and item in there), None)
             # The dtypes of an operator are avoided one by one, and are one cause.
             shared = str(SupportKey.parse(cause).any_dtypes) if cause else ""
-            shared = shared or row.complaint or row.signature
+            shared = shared or row.suspicion or row.signature
             names[row.signature] = " ".join((*mine, shared))
         return cls(names)
 
@@ -73,23 +72,18 @@ class Clusters:
             ),
         )
 
-    def merged(
-        self, findings: Iterable[FindingRow], reductions: Mapping[str, ReductionRow]
-    ) -> list[FindingRow]:
-        """The findings with one row for all unreduced ones of a cluster: that of the smallest
-        model, with the others as `similar`. Reduced ones learn which duplicates were explained.
+    def merged(self, findings: Iterable[FindingRow]) -> list[FindingRow]:
+        """The findings with one row for all unreduced ones of a suspicion: that of the smallest
+        model, with the others as suspects.
         """
         groups: dict[str, list[FindingRow]] = {}
         for row in findings:
-            name = "" if row.refined else self.names.get(row.signature, "")
-            done = row.grouping.duplicates
-            explained = tuple(s for s in done if s in reductions and reductions[s].explained)
-            row = replace(row, grouping=replace(row.grouping, explained=explained))
+            name = "" if row.cause else self.names.get(row.signature, "")
             groups.setdefault(name or row.signature, []).append(row)
-        return [_cluster(group) for group in groups.values()]
+        return [_smallest(group) for group in groups.values()]
 
 
-def complaint_of(failure: Failure) -> str:
+def suspicion_of(failure: Failure) -> str:
     """The property that failures of one cause share: the wrong output, or the whole error."""
     identity = failure.signature.identity
     if operators := operators_of(identity):
@@ -101,12 +95,11 @@ def _kind(row: FindingRow) -> tuple[str, str, str, str]:
     return row.compiler, row.kind, row.stage, row.level
 
 
-def _cluster(group: list[FindingRow]) -> FindingRow:
+def _smallest(group: list[FindingRow]) -> FindingRow:
     first, *others = sorted(group, key=lambda row: (row.size, row.place, row.signature))
     whole = _summed(first, group)
-    similar = tuple(row.signature for row in others)
-    levels = dict(Counter(whole.by_levels).most_common())
-    return replace(whole, by_levels=levels, grouping=replace(first.grouping, similar=similar))
+    suspects = (*first.suspects, *(row.signature for row in others))
+    return replace(whole, by_levels=dict(Counter(whole.by_levels).most_common()), suspects=suspects)
 
 
 def _summed(first: FindingRow, group: Iterable[FindingRow]) -> FindingRow:
@@ -128,68 +121,49 @@ def merged(
     reductions: Mapping[str, ReductionRow],
     suspects: Mapping[str, str] | None = None,
 ) -> list[FindingRow]:
-    """One row for all findings that share enough keys, the refined signature among them.
+    """One row for all findings that share enough keys of their causes.
 
     That of the smallest model stands for the others, those that are reduced to the end first.
-    suspects: signature -> the refined signature whose pattern its model contains. A suspect goes
-    with that finding until it is reduced itself. The rest stay alone. In order of discovery.
+    suspects: signature -> the cause whose pattern its model contains. A suspect goes with that
+    finding until it is reduced itself. The rest stay alone. In order of discovery.
     """
     rows, suspects = sorted(rows, key=lambda row: (row.place, row.signature)), suspects or {}
-    leaders = _leaders(rows, reductions)
-    of_refined = {reductions[s].refined: leader for s, leader in leaders.items()}
+    reduced = {
+        row.signature: reductions[row.signature] for row in rows if _is_reduced(row, reductions)
+    }
+    leaders = grouped({signature: done.all_keys for signature, done in reduced.items()})
+    of_cause = {reductions[s].cause: leader for s, leader in leaders.items()}
     groups: dict[str, list[FindingRow]] = {}
     for row in rows:
-        suspected = of_refined.get(suspects.get(row.signature, ""), row.signature)
+        suspected = of_cause.get(suspects.get(row.signature, ""), row.signature)
         groups.setdefault(leaders.get(row.signature, suspected), []).append(row)
-    merged_rows = [_one(group, reductions) for group in groups.values()]
+    merged_rows = [_one(group, reduced) for group in groups.values()]
     return sorted(merged_rows, key=lambda row: (row.found_at, row.signature))
 
 
-def _leaders(rows: Iterable[FindingRow], reductions: Mapping[str, ReductionRow]) -> dict[str, str]:
-    """Reduced signature -> the first one with the same cause."""
-    done = (reductions[row.signature] for row in rows if row.signature in reductions)
-    return grouped({row.signature: row.all_keys for row in done if row.refined})
+def _is_reduced(row: FindingRow, reductions: Mapping[str, ReductionRow]) -> bool:
+    done = reductions.get(row.signature)
+    return done is not None and bool(done.cause)
 
 
-def _one(group: list[FindingRow], reductions: Mapping[str, ReductionRow]) -> FindingRow:
+def _one(group: list[FindingRow], reduced: Mapping[str, ReductionRow]) -> FindingRow:
     """The row of all findings of one cause. group: in order."""
-    reduced = {s: done for s, done in reductions.items() if done.refined}
     certain = [row for row in group if row.signature in reduced]
     certain.sort(key=lambda r: (reduced[r.signature].explained, reduced[r.signature].after))
     certain = certain or group[:1]
     first, *others = certain
-    whole = _summed(first, group)
-    grouping = Grouping(
+    whole = replace(
+        _summed(first, group),
         duplicates=tuple(row.signature for row in others),
         suspects=tuple(row.signature for row in group if row not in certain),
     )
     if (done := reduced.get(first.signature)) is None:
-        return replace(whole, grouping=grouping)
-    grouping = replace(
-        grouping,
-        refined=done.refined,
+        return whole
+    return replace(
+        whole,
+        title=done.title,
+        party=done.accused or first.party,
+        cause=done.cause,
         pattern=done.pattern,
         nodes=(done.before, done.after),
-        variants=_variants(certain, reduced),
-    )
-    party = done.accused or first.party
-    return replace(whole, title=done.title, party=party, grouping=grouping)
-
-
-def _variants(
-    rows: Iterable[FindingRow], reductions: Mapping[str, ReductionRow]
-) -> tuple[Variant, ...]:
-    """The reduced models of some rows, in their order."""
-    by_pattern: dict[str, list[FindingRow]] = {}
-    for row in rows:
-        by_pattern.setdefault(reductions[row.signature].pattern, []).append(row)
-    return tuple(
-        Variant(
-            pattern,
-            reductions[rows[0].signature].title,
-            len(rows),
-            sum(row.occurrences for row in rows),
-            rows[0].folder,
-        )
-        for pattern, rows in by_pattern.items()
     )
