@@ -18,8 +18,8 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parent.parent
 ROOMS = (
     "base ir operators solve generate materialize rewrite inputs quantize sandbox backend "
-    "compare check invalid testcase triage experiment reduction records report findings "
-    "corpus bugs feedback store metrics parts campaign serve library cli fuzz "
+    "compare check invalid testcase triage experiment reduction records feedback store findings "
+    "corpus bugs metrics parts campaign library cli fuzz "
     "__main__"
 ).split()
 ALLOWED = {

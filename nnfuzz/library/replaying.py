@@ -14,10 +14,9 @@ from nnfuzz.base.untrusted import making_sense, parsed_model
 from nnfuzz.campaign.post_reduction import reduce_campaign
 from nnfuzz.experiment.bisection import Bisection, BisectionStep
 from nnfuzz.findings import replay as engine
-from nnfuzz.findings.bisection import Releases
 from nnfuzz.findings.folder import FindingError, Trust, read_finding
 from nnfuzz.findings.reduced import reduce_folder
-from nnfuzz.findings.replay import Replayed, regeneration, replay_export
+from nnfuzz.findings.replay import Releases, Replayed, regeneration, replay_export
 from nnfuzz.ir.sizes import by_copy
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.records.config import CampaignConfig
@@ -93,7 +92,7 @@ def bisect_finding(
 ) -> list[Bisection]:
     """Finds the release of the compiler with which a finding came, and the one with which it went.
 
-    oldest, newest: releases between which to look (nnfuzz.findings.bisection.Releases.bisect).
+    oldest, newest: releases between which to look (nnfuzz.findings.replay.Releases.bisect).
     answered: receives the answer of each release.
     Raises: FindingError if there are no such releases, NotReproduced, RunnerError, ProducerError.
     """

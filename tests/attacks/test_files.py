@@ -22,13 +22,13 @@ from nnfuzz.base.untrusted import below, read_bytes, read_model
 from nnfuzz.cli.consent import Consent, remember
 from nnfuzz.cli.main import application, run
 from nnfuzz.findings.folder import read_finding
+from nnfuzz.findings.report import tracker_report
+from nnfuzz.findings.repro import repro_script
+from nnfuzz.findings.text import environment
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.records.finding import Origin
 from nnfuzz.reduction.diagnosis import Diagnosis
 from nnfuzz.reduction.figures import ReductionFigures
-from nnfuzz.report.repro import repro_script
-from nnfuzz.report.templating import environment
-from nnfuzz.report.tracker import tracker_report
 from nnfuzz.store.store import Store
 from nnfuzz.triage.hypothesis import Claim, Hypothesis
 from nnfuzz.triage.signature import Signature

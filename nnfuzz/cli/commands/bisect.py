@@ -39,7 +39,7 @@ def bisect(
     in its own release, 0 once it does not.
     """
     from nnfuzz.cli.findings import opened_for_run
-    from nnfuzz.findings.bisection import NotReproduced, write_bisection
+    from nnfuzz.findings.replay import NotReproduced, write_bisection
     from nnfuzz.library.replaying import bisect_finding
 
     folder, opened, spec = opened_for_run(finding, original, "", plugin or [])

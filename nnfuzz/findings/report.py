@@ -10,13 +10,15 @@ from pathlib import Path
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.base.bounds import blaming
 from nnfuzz.base.reading import JsonObject
-from nnfuzz.ir.sizes import by_copy
-from nnfuzz.materialize.opsets import DYNAMIC
-from nnfuzz.records.finding import Finding
-from nnfuzz.reduction.healing import healed
-from nnfuzz.report import text
-from nnfuzz.report.numbers import accuracy_rows, assert_close, operand_rows, whole_arrays
-from nnfuzz.report.repro import (
+from nnfuzz.findings import text
+from nnfuzz.findings.numbers import (
+    accuracy_rows,
+    clauses,
+    operand_rows,
+    reference_value,
+    whole_arrays,
+)
+from nnfuzz.findings.repro import (
     exit_codes,
     failing_outcome,
     inlined,
@@ -24,8 +26,11 @@ from nnfuzz.report.repro import (
     output_of_finding,
     takes_module,
 )
-from nnfuzz.report.standard import clauses, reference_value
-from nnfuzz.report.templating import environment
+from nnfuzz.findings.text import environment
+from nnfuzz.ir.sizes import by_copy
+from nnfuzz.materialize.opsets import DYNAMIC
+from nnfuzz.records.finding import Finding
+from nnfuzz.reduction.healing import healed
 from nnfuzz.rewrite.catalogue import named
 from nnfuzz.rewrite.rewriting import parse_form
 from nnfuzz.testcase.identity import ForeignId
@@ -64,7 +69,6 @@ def _rendered(finding: Finding) -> str:
             values=_values(finding),
             sizes=text.Quoted(_sizes(finding)),
             accuracy=accuracy_rows(finding, wrong) if wrong else [],
-            close=assert_close(finding, wrong) if wrong and takes_module(finding) else "",
             clauses=clauses(finding),
             reference=reference_value(finding, wrong) if wrong and not case.fault else "",
             operands=operand_rows(finding, wrong) if wrong else [],

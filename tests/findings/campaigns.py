@@ -8,14 +8,11 @@ import pytest
 from nnfuzz.backend.outcome import Brief
 from nnfuzz.backend.registry import BackendSpec
 from nnfuzz.base.writing import as_json
+from nnfuzz.findings.server import LivePage, Server
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.rows import EventRow, FindingRow, Occurrence, Record, ReductionRow, TestRow
-from nnfuzz.serve.server import LivePage, Server
 from nnfuzz.store.store import Store
 from nnfuzz.testcase.identity import Numbered
-from tests.report.conftest import case, finding_of, registry, runner_of, server
-
-__all__ = ["case", "finding_of", "registry", "runner_of", "server"]
 
 EVIL = "<script>document.title='broken out'</script><img src=x onerror=alert(1)>"
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, load_model_from_string, numpy_helper, parser
 
+from nnfuzz.findings.repro import MAX_ELEMENTS, inline_arrays, inline_model
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.report.inline import MAX_ELEMENTS, inline_arrays, inline_model
 
 WEIGHT = np.array([0.1, -2.5e-17, np.inf, 1e300])
 

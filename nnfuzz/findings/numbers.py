@@ -1,28 +1,21 @@
-"""The numbers of a finding as text: inputs, expected and actual outputs, and their accuracy."""
+"""The numbers of a finding as text: inputs, outputs, their accuracy, and what the standard says."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from nnfuzz.base.packed_values import evaluated
 from nnfuzz.compare.flip import PYTORCH
 from nnfuzz.ir.dtypes import DType, plain
 from nnfuzz.records.finding import Finding
 from nnfuzz.triage.mismatch import WrongOutput
+from nnfuzz.triage.title import attributes_that_matter
 
 MOST_ELEMENTS = 200
 """Elements of all arrays up to which they are printed whole: about a screen of them."""
-
-DEFAULT_TOLERANCES = {
-    "float16": (1e-3, 1e-5),
-    "bfloat16": (1.6e-2, 1e-5),
-    "float32": (1.3e-6, 1e-5),
-    "float64": (1e-7, 1e-7),
-}
-"""rtol and atol of torch.testing.assert_close by dtype, as its documentation has them."""
 
 
 def operand_rows(finding: Finding, wrong: WrongOutput) -> list[str]:
@@ -119,29 +112,54 @@ def accuracy_rows(finding: Finding, wrong: WrongOutput) -> list[dict[str, str]]:
     return [first, *rows]
 
 
-def assert_close(finding: Finding, wrong: WrongOutput) -> str:
-    """The result of torch.testing.assert_close for the worst element beside PyTorch's own result,
-    in a sentence; "" if the verdict has no figures of it.
-    """
-    every = finding.verdict.accuracy if finding.verdict else {}
-    accuracy = every.get(wrong.target, {}).get(wrong.output)
-    rows = accuracy.rows if accuracy else {}
-    values = [rows[who].value for who in (wrong.target, PYTORCH) if who in rows]
-    if len(values) < 2:
-        return ""
-    actual, eager = map(float, values)
-    dtype = str(finding.case.expected[wrong.output].dtype)
-    rtol, atol = DEFAULT_TOLERANCES.get(dtype, (0.0, 0.0))
-    same = actual == eager or (math.isnan(actual) and math.isnan(eager))
-    close = same or abs(actual - eager) <= atol + rtol * abs(eager) < math.inf
-    return (
-        f"At the default tolerances of torch.testing.assert_close for {dtype} (rtol={rtol:g}, "
-        f"atol={atol:g}) the compiled module is {'close to' if close else 'different from'} the "
-        "module as PyTorch runs it."
-    )
-
-
 def _short(number: Any) -> str:
     if number is None or isinstance(number, str):
         return number or ""
     return str(number) if isinstance(number, int) else f"{number:.3g}"
+
+
+MOST_CLAUSES = 4
+"""Operators up to which a report says where the standard describes each."""
+
+
+def clauses(finding: Finding) -> list[str]:
+    """Where the standard describes the operators of a model: "ONNX Resize-19, attributes mode".
+
+    The version is that of the schema in force at the model's opset. Empty for a model of more than
+    MOST_CLAUSES operators, or one that must be refused.
+    """
+    import onnx
+    from onnx import defs
+
+    if finding.case.fault or not finding.case.model:
+        return []
+    model = onnx.load_model_from_string(finding.case.model)
+    opsets = {entry.domain: entry.version for entry in model.opset_import}
+    nodes = [node for node in model.graph.node if node.op_type != "Constant"]
+    references = []
+    for node in nodes if len(nodes) <= MOST_CLAUSES else ():
+        opset = opsets.get(node.domain, 1)
+        try:
+            schema = defs.get_schema(node.op_type, opset, node.domain)
+        except defs.SchemaError:
+            continue
+        names = [text.partition("=")[0] for text in attributes_that_matter(node, opset)]
+        attributes = f", attribute{'s' * (len(names) > 1)} {', '.join(names)}" if names else ""
+        references.append(f"ONNX {node.op_type}-{schema.since_version}{attributes}")
+    return list(dict.fromkeys(references))
+
+
+def reference_value(finding: Finding, wrong: WrongOutput) -> str:
+    """The value of onnx.reference for the worst element of a small model, as text; "" if it cannot
+    run the model, returns another shape, or the model is large.
+    """
+    case = finding.case
+    arrays = [*case.inputs.values(), *case.weights.values(), *case.expected.values()]
+    if not wrong.worst or sum(a.size for a in arrays) > MOST_ELEMENTS:
+        return ""
+    try:
+        with np.errstate(all="ignore"):
+            output = evaluated(case.model, case.inputs)[wrong.output]
+            return str(np.asarray(output)[tuple(wrong.worst.index)])
+    except Exception:  # it is Python written operator by operator, and may raise anything
+        return ""

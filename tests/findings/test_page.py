@@ -16,15 +16,15 @@ from nnfuzz.backend.target import Target
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import Blame, Coordinate
 from nnfuzz.findings.folder import write_finding
+from nnfuzz.findings.page import CampaignPage, CampaignReader, html_of, report_html
 from nnfuzz.records.finding import Finding
 from nnfuzz.records.rows import FindingRow
-from nnfuzz.serve.page import CampaignPage, CampaignReader, html_of, report_html
 from nnfuzz.store.summary import Summary
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.identity import Numbered
 from nnfuzz.triage.signature import Failure, Signature
-from tests.report.browser import CHROMIUM, DRIVER, Browser
-from tests.report.graphs import HOSTILE, branching, hostile
+from tests.findings.browser import CHROMIUM, DRIVER, Browser
+from tests.findings.graphs import HOSTILE, branching, hostile
 
 BROWSER = CHROMIUM
 BLAME = Blame(Coordinate.PIPELINE, evidence="agrees at O0 " + HOSTILE)

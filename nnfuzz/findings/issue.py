@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from nnfuzz.backend.issue_form import IssueForm
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.backend.target import CPU
+from nnfuzz.findings import text
+from nnfuzz.findings.report import platform_versions, symptom, tracker_report
+from nnfuzz.findings.repro import failing_outcome
 from nnfuzz.records.finding import Finding
-from nnfuzz.report import text
-from nnfuzz.report.repro import failing_outcome
-from nnfuzz.report.tracker import platform_versions, symptom, tracker_report
 
 MAX_BODY = 65_000
 """Characters: GitHub takes 65,536."""

@@ -8,16 +8,15 @@ import sqlite3
 
 import pytest
 
-from nnfuzz.records.rows import Record
-from nnfuzz.serve import page as module
-from nnfuzz.serve.server import (
+from nnfuzz.findings.server import (
     GONE,
     LivePage,
     ServeError,
     serve,
 )
+from nnfuzz.records.rows import Record
 from nnfuzz.store.store import FILE, StoreError
-from tests.serve.conftest import EVIL, finding, run_row
+from tests.findings.campaigns import EVIL, finding, run_row
 
 REPORT = "/findings/planted-exception-s1/report.md"
 
@@ -60,17 +59,6 @@ def test_each_test_is_read_once(live, store):
     live.look()
     assert tiles(live)["tests"] == "5" and tiles(live)["unique findings"] == "4"
     assert state(live) == "running"
-
-
-def test_a_large_campaign_is_read_bit_by_bit(live, store, monkeypatch):
-    monkeypatch.setattr(module, "AT_A_TIME", 2)
-    for index in range(1, 6):
-        store.record(Record(run_row(index)))
-    live.look()
-    assert tiles(live)["tests"] == "3" and state(live) == "reading"
-    for _ in range(2):
-        live.look()
-    assert tiles(live)["tests"] == "6"
 
 
 def test_nothing_is_written(live, store):

@@ -1,4 +1,6 @@
-"""A finding whose model has a symbolic dimension."""
+"""The report of a finding."""
+
+from __future__ import annotations
 
 import subprocess
 import sys
@@ -11,20 +13,67 @@ import pytest
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.base.bounds import Unusable
 from nnfuzz.base.writing import as_json
 from nnfuzz.experiment.blocking import examine
 from nnfuzz.findings.folder import read_finding, write_finding
 from nnfuzz.findings.reduced import reduce_folder, repro_program
 from nnfuzz.findings.replay import ReplayResult, replay_finding
+from nnfuzz.findings.report import model_text, tracker_report
+from nnfuzz.findings.repro import program_of
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.records.finding import Finding, Origin
 from nnfuzz.reduction.figures import ReductionFigures
-from nnfuzz.report.repro import program_of
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.client import ProducerClient
-from nnfuzz.testcase.identity import Numbered
+from nnfuzz.testcase.identity import Numbered, Probe
 
 from .conftest import W, X, judge, model
+
+
+def test_report_tells_values_levels_and_model(finding_of, tmp_path):
+    folder = write_finding(tmp_path / "f", finding_of("planted,bug=value"))
+    report = (folder / "report.md").read_text()
+    assert report.startswith("# planted: wrong value at Tanh after Add (O1 only)\n")
+    assert "planted at O1 returns wrong values for output `y`." in report
+    assert "| planted | O0 | ok | execute |" in report
+    assert "| planted | O1 | mismatch | compare |" in report
+    assert "| `y` | `[1, 2]` |" in report and "Tanh (h)" in report
+
+
+def test_report_tells_which_test_it_was(finding_of):
+    finding = finding_of("planted,bug=value")
+    assert f"{finding.case.id}, exporter" in tracker_report(finding)
+    probe = Probe(SupportKey.parse("direct:Add(float32)->float32"), 2)
+    probed = replace(finding, case=replace(finding.case, id=probe))
+    assert "probe direct:Add(float32)" in tracker_report(probed)
+
+
+def test_a_model_whose_names_are_no_text_is_refused(finding_of):
+    finding = finding_of("planted,bug=value")
+    damaged = finding.case.model.replace(b"Tanh", b"Ta\xff\xfe")
+    assert damaged != finding.case.model
+    with pytest.raises(Unusable, match="the model is not valid"):
+        tracker_report(replace(finding, case=replace(finding.case, model=damaged)))
+
+
+def test_large_weights_are_not_printed():
+    from onnx import TensorProto, helper, numpy_helper
+
+    large = numpy_helper.from_array(np.ones(1000, np.float32), "large")
+    small = numpy_helper.from_array(np.float32([0.125]), "small")
+    graph = helper.make_graph(
+        [helper.make_node("Mul", ["small", "large"], ["y"])],
+        "g",
+        [],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1000])],
+        [large, small],
+    )
+    shown = model_text(helper.make_model(graph).SerializeToString())
+    assert "values in model.onnx: large" in shown and "float[1000] large" in shown
+    assert "0.125" in shown and len(shown) < 500
+
 
 REMEMBERING = Path(__file__).parent / "remembering_backend.py"
 LONGER = np.vstack([X, X[:1]])

@@ -7,20 +7,22 @@ import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 from nnfuzz.base.reading import read
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import PYTORCH
 from nnfuzz.compare.mismatch import Accuracy, Distance, Verdict
 from nnfuzz.findings.folder import read_finding, write_finding
+from nnfuzz.findings.numbers import clauses, reference_value
+from nnfuzz.findings.report import tracker_report
+from nnfuzz.findings.text import from_portable, impersonal, portable
 from nnfuzz.ir.view import GraphView
 from nnfuzz.records.finding import Origin
-from nnfuzz.report.numbers import assert_close
-from nnfuzz.report.text import from_portable, impersonal, portable
-from nnfuzz.report.tracker import tracker_report
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.identity import ForeignId, Numbered
 from nnfuzz.triage.mismatch import wrong_outputs
@@ -71,32 +73,6 @@ def test_every_target_is_held_against_the_reference(finding_of):
     assert "| PyTorch (float32) | `0.5` | `0` | `0` |" in report
     assert "| planted O0 | `0.5` | `1e-09` | `0.25` |" in report
     assert "| planted O1 | `nan` | `nan` | `nan` |" in report
-
-
-@pytest.mark.parametrize(
-    ("dtype", "values", "words"),
-    [
-        ("float32", (1.00001, 1.0), "close to"),
-        ("float32", (1.0002, 1.0), "different from"),
-        ("float64", (1.0002, 1.0), "different from"),
-        ("int64", (3, 4), "different from"),
-        ("float32", ("nan", "nan"), "close to"),
-        ("float32", ("inf", 1.0), "different from"),
-    ],
-)
-def test_a_compiled_module_is_held_against_pytorch_at_default_tolerances(
-    finding_of, dtype, values, words
-):
-    finding = finding_of("planted,bug=value")
-    _, high = (outcome.target for outcome in finding.outcomes)
-    rows = dict(zip((high, PYTORCH), (Distance(value, 0.0, 0.0) for value in values)))
-    verdict = replace(finding.verdict, accuracy={high: {"y": Accuracy(1.0, rows)}})
-    case = replace(finding.case, expected={"y": np.ones(1, dtype)})
-    finding = replace(finding, verdict=verdict, case=case)
-    wrong = next(w for w in wrong_outputs(finding.verdict) if w.target == high)
-    assert f"the compiled module is {words} the module" in assert_close(finding, wrong)
-    assert f" for {dtype} " in assert_close(finding, wrong)
-    assert "assert_close" not in tracker_report(finding)  # it reads ONNX
 
 
 def test_levels_are_told_only_where_there_are_several(finding_of):
@@ -167,3 +143,41 @@ def test_a_model_of_a_user_is_called_that(finding_of):
     own = replace(finding, case=replace(finding.case, id=ForeignId(0)))
     assert "`, a model of a user, opset" in tracker_report(own)
     assert "exporter " in tracker_report(finding)
+
+
+def finding(node, fault=None):
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])
+    graph = helper.make_graph([node], "g", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)])
+    array = np.array([-1.0, 2.0], np.float32)
+    case = SimpleNamespace(
+        model=model.SerializeToString(),
+        fault=fault,
+        inputs={"x": array},
+        weights={},
+        expected={"y": array},
+    )
+    return SimpleNamespace(case=case)
+
+
+def wrong(index):
+    return SimpleNamespace(output="y", worst=SimpleNamespace(index=index))
+
+
+LEAKY = helper.make_node("LeakyRelu", ["x"], ["y"], alpha=0.5)
+
+
+def test_a_clause_has_the_version_in_force_and_the_attributes_that_matter():
+    assert clauses(finding(LEAKY)) == ["ONNX LeakyRelu-16, attribute alpha"]
+    assert clauses(finding(LEAKY, fault="any")) == []
+
+
+def test_the_reference_computes_the_worst_element():
+    assert reference_value(finding(LEAKY), wrong((0,))) == "-0.5"
+
+
+def test_what_the_reference_cannot_run_has_no_value():
+    unknown = helper.make_node("NoSuchOperator", ["x"], ["y"])
+    assert reference_value(finding(unknown), wrong((0,))) == ""
+    assert clauses(finding(unknown)) == []

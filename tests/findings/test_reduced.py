@@ -1,4 +1,4 @@
-"""The repro.py of a finding is run before the finding is reported."""
+"""Titles of reduced findings, and the run of a repro.py before its finding is reported."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.backend.registry import BackendRegistry
-from nnfuzz.findings.trial import SCRIPT, Trial, tried
+from nnfuzz.findings.reduced import SCRIPT, Trial, tried, with_title
 
 REGISTRY = BackendRegistry.discover()
 
@@ -46,3 +46,10 @@ def test_a_hang_and_what_has_no_script_are_not_tried(tmp_path):
     assert tried(tmp_path, finding(), REGISTRY) is None
     (tmp_path / SCRIPT).write_text("raise SystemExit(1)")
     assert tried(tmp_path, finding(OutcomeKind.TIMEOUT), REGISTRY) is None
+
+
+def test_a_title_changes_neither_hash_nor_parts(finding_of):
+    finding = finding_of("planted,bug=value")
+    named = with_title(finding).signature
+    assert named.hash == finding.signature.hash and named.parts == finding.signature.parts
+    assert "wrong values" in named.title

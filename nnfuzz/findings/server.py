@@ -21,7 +21,7 @@ from urllib.parse import unquote
 
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.untrusted import below, making_sense
-from nnfuzz.serve.page import CampaignReader, html_of
+from nnfuzz.findings.page import CampaignReader, html_of
 from nnfuzz.store.schema import FOLDERS
 
 PAUSE = 2.0
@@ -56,7 +56,7 @@ class LivePage:
         """
         try:
             with making_sense(self.campaign):
-                if (now := self._reader.state()) == self._shown and not self._reader.behind:
+                if (now := self._reader.state()) == self._shown:
                     return
                 self._page, self._shown = self._reader.read(live=True), now
         except Unreadable as error:  # being replaced or damaged, or its disk is gone
@@ -69,7 +69,7 @@ class LivePage:
             began = time.monotonic()
             self.look()
             took = time.monotonic() - began
-            stop.wait(0.0 if self._reader.behind else max(PAUSE, took * (1 - SHARE) / SHARE))
+            stop.wait(max(PAUSE, took * (1 - SHARE) / SHARE))
 
 
 class Server(ThreadingHTTPServer):

@@ -1,4 +1,4 @@
-"""Text from compilers, made safe to stand in Markdown and in Python source."""
+"""Text from compilers, made safe to stand in Markdown, Python and HTML; and the templates."""
 
 from __future__ import annotations
 
@@ -6,12 +6,19 @@ import pprint
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
 
 from nnfuzz.base.code_paths import CodePaths
 from nnfuzz.base.reading import Json
 from nnfuzz.base.text import one_line, visible
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from jinja2.runtime import Context
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|~#])")
 _CALLING = re.compile(r"(?<!\w)@(?=\w)|#(?=\d)|(?<=\bGH-)(?=\d)", re.IGNORECASE)
@@ -113,3 +120,44 @@ def docstring(text: Any) -> Quoted:
 
 def _longest_run(text: str) -> int:
     return max((len(run) for run in re.findall(r"`+", text)), default=0)
+
+
+@cache
+def environment(html: bool = False) -> Environment:
+    """Templates of Markdown and Python, or of HTML.
+
+    Every text is quoted for its place: by a filter, or else by `_quoted`.
+    """
+    from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
+
+    env = Environment(
+        loader=PackageLoader("nnfuzz.findings"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=html,
+        finalize=pass_context(_quoted),
+    )
+    for filter_ in (inline, code, fenced, python, docstring, seconds):
+        env.filters[filter_.__name__] = filter_
+    env.filters["px"] = lambda number: f"{number:.1f}"
+    return env
+
+
+def seconds(value: float) -> str:
+    """A duration for people: "1.5 s", "10 min", "2 h 30 min"."""
+    if value < 120:
+        return f"{value:.3g} s"
+    minutes = round(value / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _quoted(context: Context, value: Any) -> object:
+    """A value that no filter has made anything of, so that it stays inside of its place."""
+    if value is None or isinstance(value, int | float | Quoted | Markup):
+        return value
+    name = context.name or ""
+    if ".md" in name:
+        return inline(value)
+    return docstring(value) if ".py" in name else visible(str(value))

@@ -17,7 +17,7 @@ from nnfuzz.base.reading import read
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.findings.folder import read_finding, write_finding
-from nnfuzz.report.repro import program_of
+from nnfuzz.findings.repro import program_of
 from nnfuzz.rewrite.rewriting import Step, rewritten
 from nnfuzz.triage.signature import failures
 

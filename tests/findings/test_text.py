@@ -1,5 +1,7 @@
 """Nothing that a compiler prints can break out of a report or of a script."""
 
+from __future__ import annotations
+
 import ast
 
 import pytest
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from nnfuzz.base.text import visible
-from nnfuzz.report.text import code, docstring, fenced, inline, python, trimmed
+from nnfuzz.findings.text import code, docstring, fenced, inline, python, seconds, trimmed
 
 TEXT = st.text(
     alphabet=st.sampled_from("ab`|*\\\"'\n\r\t\x00\x1b[31m<>#é\u202e\ud800 ~"), max_size=40
@@ -63,3 +65,7 @@ def test_trimmed_keeps_both_ends():
     assert shown.startswith("a" * 10 + "\n") and shown.endswith("\n" + "b" * 10)
     assert "80 characters left out" in shown
     assert trimmed("short", 20) == "short"
+
+
+def test_durations_are_for_people():
+    assert [seconds(s) for s in (1.5, 600, 9000)] == ["1.5 s", "10 min", "2 h 30 min"]

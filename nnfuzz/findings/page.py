@@ -23,12 +23,12 @@ from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.base.reading import MOST, JsonObject, Unreadable
 from nnfuzz.base.text import visible
 from nnfuzz.base.untrusted import MAX_TEXT_BYTES, as_far_as, below, read_bytes, whole_or
+from nnfuzz.findings import text
+from nnfuzz.findings.drawing import draw
 from nnfuzz.findings.folder import read_finding, smallest
+from nnfuzz.findings.text import environment, seconds
 from nnfuzz.records.finding import Finding
 from nnfuzz.records.rows import FindingRow
-from nnfuzz.report import text
-from nnfuzz.report.draw import draw
-from nnfuzz.report.templating import environment, seconds
 from nnfuzz.store.statistics import Statistics
 from nnfuzz.store.store import FILE, Store
 from nnfuzz.store.summary import SUMMARY, Summary
@@ -37,8 +37,6 @@ MAX_TEXT = 20_000
 """Characters of a file that the page shows."""
 MAX_NODES = 80
 """A graph with more nodes is not drawn."""
-AT_A_TIME = 10_000
-"""Tests that a live page reads before it shows what there is, in about five seconds."""
 SILENT = 60.0
 """Seconds without a record after which a campaign is called silent."""
 FILTERS = ("backends", "kind", "stage", "level", "accused", "fault")
@@ -67,8 +65,8 @@ class CampaignPage:
 class CampaignReader:
     """Reads the content of a page, each test and each folder of a finding once.
 
-    out: file that the page is written to; links are relative to it. behind: whether there are
-    further tests to be read. Raises: StoreError if there is no campaign.
+    out: file that the page is written to; links are relative to it. Raises: StoreError if there is
+    no campaign.
     """
 
     def __init__(self, campaign: Path, out: Path) -> None:
@@ -76,16 +74,16 @@ class CampaignReader:
         self._statistics, self._last = Statistics(), (0.0, -1)
         self._folders: dict[str, tuple[int, JsonObject]] = {}
         self._began = 0.0
-        self.behind = False
 
     def read(self, live: bool = False) -> CampaignPage:
-        """live: reads AT_A_TIME further tests at most, in place of all. Raises: Unreadable."""
+        """live: whether the page is made again while the campaign runs. Raises: Unreadable."""
         missing: list[str] = []
         with Store.open(self._campaign, write=False) as store:
-            self.behind = self._read_tests(store, missing)
-            while self.behind and not live:
-                self.behind = self._read_tests(store, missing)
-            rows: list[FindingRow] = whole_or([], store.findings, "the findings", missing)
+            rows = store.tests.recorded_after(*self._last)
+            for at, row in as_far_as(rows, "the tests and their graphs", missing):
+                self._statistics.add(row)
+                self._last = (at, row.index)
+            found: list[FindingRow] = whole_or([], store.findings, "the findings", missing)
             config = whole_or({}, lambda: dict(store.config()), "the settings", missing)
             events = whole_or({}, store.events.counts, "the events", missing)
             buckets = whole_or({}, store.occurrences.buckets, "the counts of failures", missing)
@@ -94,10 +92,10 @@ class CampaignReader:
             first, self._began = (times[0], times[-1]) if times else (0.0, 0.0)
             summary = Summary.of(
                 self._statistics,
-                rows,
+                found,
                 whole_or(0.0, store.sessions.seconds_in_all, "the time", missing),
                 whole_or({}, store.sessions.sut_shares, "the time in compilers", missing),
-                merged=sum(len(row.duplicates) for row in rows),
+                merged=sum(len(row.duplicates) for row in found),
                 versions=whole_or({}, lambda: store.meta("versions", {}), "the versions", missing),
                 seed=config.get("seed"),
                 config=config,
@@ -107,19 +105,11 @@ class CampaignReader:
                 began=f"{datetime.fromtimestamp(first, UTC):%Y-%m-%d %H:%M}" if first else "",
                 state=self.state()[0] if live else "",
                 summary=summary,
-                findings=[self._finding(row) for row in rows],
+                findings=[self._finding(row) for row in found],
                 unsupported=whole_or({}, store.restraints.reasons, "the refusals", missing),
                 events={**events, **{k: n for k, n in buckets.items() if k != "finding"}},
                 missing=list(dict.fromkeys(missing)),
             )
-
-    def _read_tests(self, store: Store, missing: list[str]) -> bool:
-        """Reads AT_A_TIME tests at most; returns whether there may be more."""
-        before, rows = self._statistics.indexes, store.tests.recorded_after(*self._last, AT_A_TIME)
-        for at, row in as_far_as(rows, "the tests and their graphs", missing):
-            self._statistics.add(row)
-            self._last = (at, row.index)
-        return self._statistics.indexes - before == AT_A_TIME
 
     def state(self) -> tuple[str, float]:
         """The state as the page names it, and when something was recorded last (since 1970), by the
@@ -128,8 +118,6 @@ class CampaignReader:
         files = self._campaign / FILE, self._campaign / f"{FILE}-wal"
         last = max((path.stat().st_mtime for path in files if path.exists()), default=0.0)
         summary, silent = self._campaign / SUMMARY, time.time() - last
-        if self.behind:
-            return "reading", last
         if summary.exists() and summary.stat().st_mtime > self._began:  # it is written at the end
             return "ended", last
         return "running" if silent < SILENT else f"silent for {seconds(silent)}", last
