@@ -39,7 +39,7 @@ def bisect(
     in its own release, 0 once it does not.
     """
     from nnfuzz.cli.findings import bisected, opened_for_run
-    from nnfuzz.findings.bisection import NotReproduced, write_bisection
+    from nnfuzz.findings.replay import NotReproduced, write_bisection
 
     folder, opened, spec = opened_for_run(finding, original, "", plugin or [])
     if spec is None:

@@ -56,7 +56,7 @@ def file(
     from nnfuzz.bugs.ledger import Ledger, bugs_of, recognised_by
     from nnfuzz.cli.consent import Consent
     from nnfuzz.cli.findings import backends_of, chosen_model, open_finding
-    from nnfuzz.report.issue import issue
+    from nnfuzz.findings.issue import issue
 
     folder = chosen_model(finding, original)
     consent = Consent(folder, plugin or [])
