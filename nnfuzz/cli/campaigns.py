@@ -23,6 +23,7 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.bugs.bug import Bug
 from nnfuzz.bugs.ledger import Ledger, bugs_of, is_ledger, known_bugs
 from nnfuzz.campaign.configuration import case_settings, chosen_backends, make_config
+from nnfuzz.campaign.merging import MERGED
 from nnfuzz.campaign.session import CampaignResult, run_campaign
 from nnfuzz.cli.errors import tell
 from nnfuzz.corpus.layout import Entry
@@ -30,7 +31,6 @@ from nnfuzz.corpus.producers import Producers
 from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.findings.keyed import known_by
 from nnfuzz.library.case import operator_registry
-from nnfuzz.parts.sources import SOURCES
 from nnfuzz.records.config import CampaignConfig, ConfigError
 from nnfuzz.records.observer import Observer
 from nnfuzz.store.store import Store
@@ -231,7 +231,7 @@ class Campaign:
             raise ConfigError("--resume needs --out DIR: which campaign shall go on?")
         store = Store.open(request.out)
         try:
-            if store.meta(SOURCES) is not None:
+            if store.meta(MERGED):
                 raise ConfigError(f"{request.out} was merged by nnfuzz merge: go on with its parts")
             stored = CampaignConfig.from_json(store.config())
             config, registry = config_to_go_on(stored, request, allow)
