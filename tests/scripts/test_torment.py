@@ -1,4 +1,4 @@
-"""A short run of the random attacker: nothing goes wrong, and it would be noticed."""
+"""Scripts that torment: attacks and faults."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ import signal
 import subprocess
 import sys
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 
+from nnfuzz.store.store import Store
 from scripts.torment import attack as attacks
 from scripts.torment.attack import one, run, surfaces
 from scripts.torment.attack.files import Mortal
+from scripts.torment.chaos import PARENT, SERVER, WORKER, compared, differences
 
 
 def test_workers_survive():
@@ -60,3 +63,54 @@ def test_trouble_is_told(monkeypatch):
         "SystemExit: 0",
     }
     assert "" in problems and one(attack, random.Random(1), 0.05) in problems
+
+
+# A campaign that meets faults loses nothing and leaves nothing behind; in small.
+
+
+WEIGHTS = {PARENT: 1, WORKER: 4, SERVER: 2}
+DRIVE = Path(__file__).parents[1] / "campaign" / "drive.py"
+
+
+def start(folder, resume, env, settings=("120", "exporting", "liar")):
+    arguments = [str(folder), *settings, *(["resume"] if resume else [])]
+    return subprocess.Popen(
+        [sys.executable, str(DRIVE), *arguments], env=env, stdout=subprocess.DEVNULL
+    )
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("chaos")
+    return folder, compared(start, folder, 7, seed=2, pause=0.3, weights=WEIGHTS)
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_and_nothing_left_behind(done):
+    _, torment = done
+    assert torment.trouble == []
+    assert torment.faults.total() > 2 and len(torment.faults) > 1
+    assert torment.sessions >= torment.faults[PARENT] + 1
+
+
+@pytest.mark.slow
+def test_a_byte_that_differs_is_told(done):
+    folder, _ = done
+    with Store.open(folder / "tormented", write=False) as store:
+        (row, *_) = store.signatures.rows()
+    inputs = folder / "tormented" / row.folder / "inputs.npz"
+    before = inputs.read_bytes()
+    inputs.write_bytes(before + b"?")
+    (told,) = differences(folder / "calm", folder / "tormented")
+    assert told.startswith(f"files of {row.signature}") and told.endswith("['inputs.npz']")
+    inputs.write_bytes(before)
+
+
+@pytest.mark.slow
+def test_a_difference_is_told(done):
+    folder, _ = done
+    for found in (folder / "tormented" / "findings").iterdir():
+        found.rename(found.with_name("elsewhere"))
+        break
+    (told,) = differences(folder / "calm", folder / "tormented")
+    assert told.startswith("folders without a finding")
