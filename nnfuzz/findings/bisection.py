@@ -17,7 +17,7 @@ from nnfuzz.base.files import write_atomically
 from nnfuzz.base.untrusted import below, read_json, read_text
 from nnfuzz.base.writing import as_json
 from nnfuzz.experiment.bisection import Bisection, BisectionStep, ReleaseAnswer, came, went
-from nnfuzz.experiment.blocking import ProducerJudge
+from nnfuzz.experiment.result import Workbench
 from nnfuzz.findings import replay as again
 from nnfuzz.materialize.oldest import at_oldest_opset
 from nnfuzz.records.finding import Finding
@@ -54,7 +54,7 @@ class Releases:
     finding: Finding
     spec: BackendSpec
     registry: BackendRegistry
-    judge: ProducerJudge
+    bench: Workbench
     listed: Sequence[str]
     note: Callable[[BisectionStep], None]
 
@@ -118,7 +118,7 @@ class Releases:
         spec = replace(self.spec, release=release, label=self.finding.failure.backend)
         try:
             with BackendRunner(spec, self.registry) as runner:
-                replayed = again.replay_finding(self.finding, runner, self.judge)
+                replayed = again.replay_finding(self.finding, runner, self.bench)
         except (ReleaseError, RunnerError) as error:
             return BisectionStep(release, ReleaseAnswer.SKIPPED, str(error).splitlines()[0])
         same = [f for f in replayed.failures if again.same_kind(f, self.finding.failure)]

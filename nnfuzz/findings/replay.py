@@ -10,8 +10,8 @@ import numpy as np
 
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.backend.runner import BackendRunner
-from nnfuzz.experiment.blocking import ProducerJudge, examine
-from nnfuzz.experiment.result import Result
+from nnfuzz.experiment.compilers import examine
+from nnfuzz.experiment.result import Result, Workbench
 from nnfuzz.records.finding import Finding
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.client import ProducerClient
@@ -51,18 +51,18 @@ class Replayed:
 def replay_finding(
     finding: Finding,
     runner: BackendRunner,
-    judge: ProducerJudge,
-    producer: ProducerClient | None = None,
+    bench: Workbench,
+    thorough: bool = False,
 ) -> Replayed:
     """Runs the model on the backend of `runner` and compares the failures with the finding's.
 
     On the finding's own backend the levels are those of the finding and the signature decides; on
     another one its default levels, and kind and stage.
-    producer: see nnfuzz.experiment.blocking.examine.
+    thorough: see nnfuzz.experiment.compilers.examine.
     """
     own = runner.name == finding.failure.backend
     levels = _levels(finding, runner) if own else None
-    result = examine(finding.case, runner, judge, levels, producer=producer)
+    result = examine(finding.case, runner, bench, levels, thorough=thorough)
     failures = tuple(f for f in result.failures if f.backend == runner.name)
     same = [f for f in failures if (_same if own else same_kind)(f, finding.failure)]
     if same:

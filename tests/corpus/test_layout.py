@@ -23,7 +23,7 @@ from nnfuzz.corpus.markdown import results_page
 from nnfuzz.corpus.pick import SourceTest
 from nnfuzz.corpus.pytest_file import pytest_file
 from nnfuzz.corpus.verify import LevelResult, Status
-from nnfuzz.rewrite.rewriting import Step, rewritten
+from nnfuzz.vary.rewrite.rewriting import Step, rewritten
 from tests.corpus import consumers
 
 from .by_hand import model_of

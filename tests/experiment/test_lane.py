@@ -22,7 +22,6 @@ from nnfuzz.experiment.judgement import (
 )
 from nnfuzz.experiment.lane import Lane
 from nnfuzz.experiment.result import DEATH, FAULT, UNDEFINED, Judging, Plan, Run
-from nnfuzz.invalid.fault import Fault
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.view import NO_GRAPH
 from nnfuzz.sandbox.record import pack, unpack
@@ -32,6 +31,7 @@ from nnfuzz.testcase.identity import Numbered, Probe
 from nnfuzz.testcase.jobs import Judge
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.triage.signature import failures
+from nnfuzz.vary.faults.fault import Fault
 
 
 @pytest.fixture(scope="module")

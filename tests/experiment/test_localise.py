@@ -16,9 +16,8 @@ from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.backend.target import Target
 from nnfuzz.base.writing import as_json
 from nnfuzz.experiment.bisection import BisectionStep, ReleaseAnswer, came, went
-from nnfuzz.experiment.blocking import examine
-from nnfuzz.experiment.localise import _invalid, _Search, localise
-from nnfuzz.experiment.pipelines import shorten_pipeline
+from nnfuzz.experiment.compilers import examine
+from nnfuzz.experiment.localise import _invalid, _Search, localise, shorten_pipeline
 from nnfuzz.findings.folder import read_finding, write_finding
 from nnfuzz.findings.replay import ReplayResult, replay_finding
 from nnfuzz.records.config import CampaignConfig
@@ -66,7 +65,7 @@ def located(registry, producer):
             for index in range(200):
                 case = producer.produce(index)
                 if isinstance(case, TestCase) and has_pattern(case, "float32"):
-                    seen = examine(case, runner, Bench(producer).judge)
+                    seen = examine(case, runner, Bench(producer))
                     failure = planted(seen.failures)
                     if failure is not None:
                         found = localise(case, failure, runner, Bench(producer))
@@ -134,7 +133,7 @@ def test_a_failure_that_is_gone_has_no_place(registry, producer):
     options = {"where": "never"}
     case = first_failing(producer, registry)
     with BackendRunner(registry.spec("planted", {}), registry) as runner:
-        failure = planted(examine(case, runner, Bench(producer).judge).failures)
+        failure = planted(examine(case, runner, Bench(producer)).failures)
     with BackendRunner(registry.spec("planted", options), registry) as runner:
         assert localise(case, failure, runner, Bench(producer)) is None
 
@@ -308,7 +307,7 @@ def seen(registry, producer):
     def run(pipeline, **options):
         spec = registry.spec("drawn", options)
         with BackendRunner(spec, registry) as runner:
-            result = examine(case, runner, Bench(producer).judge, ["O0", pipeline])
+            result = examine(case, runner, Bench(producer), ["O0", pipeline])
         failure = planted(result.failures)
         told = result.verdict, {"onnx": "x"}
         blame = result.blame(failure)
@@ -378,6 +377,4 @@ def test_a_finding_is_replayed_at_its_pipeline(registry, producer, seen, tmp_pat
     assert again.failure.targets[0].pipeline == "O0+Prepare+Rewrite"
     assert "O0+Prepare+Rewrite" in (folder / "repro.py").read_text()
     with BackendRunner(finding.backend, registry) as runner:
-        assert (
-            replay_finding(again, runner, Bench(producer).judge).answer is ReplayResult.REPRODUCED
-        )
+        assert replay_finding(again, runner, Bench(producer)).answer is ReplayResult.REPRODUCED

@@ -114,7 +114,8 @@ def _reduction(f):
 
 def _mean(x, axes, keep):
     if not x.is_floating_point():
-        return x.double().mean(axes, keep).trunc().to(x.dtype)
+        count = math.prod(x.shape[axis] for axis in axes)
+        return torch.div(x.sum(axes, keep), max(1, count), rounding_mode="trunc").to(x.dtype)
     return wide(x).mean(axes, keep).to(x.dtype)
 
 
@@ -288,6 +289,8 @@ def pad(a, x, pads, value=None):
 def pad_axis(x, axis, before, behind, mode, fill):
     size = x.shape[axis]
     at = torch.arange(-before, size + behind)
+    if not size:  # nothing to copy
+        return x.new_full((*x.shape[:axis], len(at), *x.shape[axis + 1 :]), fill)
     if mode == "edge":
         return x.index_select(axis, at.clamp(0, size - 1))
     if mode == "wrap":

@@ -160,9 +160,16 @@ def summing(total: Total) -> dict[str, Mutant]:
     }
 
 
+def floating(mutant: Mutant) -> Mutant:
+    """The mutant for floats alone: an order makes no difference to integers."""
+    return lambda run, a, x, *xs: mutant(run, a, x, *xs) if x.is_floating_point() else None
+
+
 def summed(name: str, text: str, total: Total) -> None:
+    mutants = {op: floating(mutant) for op, mutant in summing(total).items()}
+
     def apply(program):
-        return by_operator(program, summing(total))
+        return by_operator(program, mutants)
 
     apply.__name__, apply.__doc__ = name, text
     VARIATIONS.program(LEGAL)(apply)

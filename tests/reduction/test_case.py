@@ -13,7 +13,7 @@ from nnfuzz.backend.plugin_files import namesake
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import NOBODY
-from nnfuzz.experiment.blocking import examine
+from nnfuzz.experiment.compilers import examine
 from nnfuzz.experiment.judgement import accused_by
 from nnfuzz.findings.folder import read_finding, write_finding
 from nnfuzz.findings.reduced import reduce_folder
@@ -307,7 +307,7 @@ def shrunk(maker):
             plain, case = registry.spec("elements", fault.options), fault.case(maker)
             spec = registry.spec("elements", {**fault.options, **options})
             with servers.compilers.runner(plain, registry) as runner:
-                (failure,) = examine(case, runner, client.judge).failures
+                (failure,) = examine(case, runner, client).failures
             problem = Problem(case, failure, spec, as_json(CONFIG))
             return reduce_case(problem, ReduceConfig(registry=registry, servers=servers))
 

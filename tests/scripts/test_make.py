@@ -9,7 +9,7 @@ import pytest
 from nnfuzz.bugs.bug import BugState, ScriptResult
 from nnfuzz.corpus.layout import find_tests
 from nnfuzz.findings.folder import read_finding
-from nnfuzz.invalid.catalogue import KINDS
+from nnfuzz.vary.faults.catalogue import KINDS
 from scripts.make import models
 from scripts.make.bugs import DOCS, LEDGER, SECTIONS, page
 from scripts.make.pages import PAGES
