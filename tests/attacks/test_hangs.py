@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "campaign"))
-
 import drive
+import pytest
 
 from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import run_campaign

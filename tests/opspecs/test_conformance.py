@@ -13,7 +13,7 @@ from nnfuzz.operators.registry import OpRegistry
 
 REGISTRY = OpRegistry.load()
 SPECS = REGISTRY.specs()
-INSTANCES = 8
+INSTANCES = 5
 
 
 @pytest.fixture(scope="module")
