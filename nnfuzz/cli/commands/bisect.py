@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nnfuzz.cli.errors import FINDINGS, OK, UsageError, writing
-from nnfuzz.cli.options import OTHERS, Original, Plugins
+from nnfuzz.cli.options import OTHERS, FindingFolder, Original, Plugins
 
 if TYPE_CHECKING:
     from nnfuzz.experiment.bisection import BisectionStep
 
 
 def bisect(
-    finding: Annotated[Path, typer.Argument(help="Folder of a finding.", show_default=False)],
+    finding: FindingFolder,
     oldest: Annotated[
         str,
         OTHERS.option("The oldest release to look at.", "RELEASE", "--from"),

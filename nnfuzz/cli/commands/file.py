@@ -11,14 +11,14 @@ import typer
 from nnfuzz.backend.issue_form import PLAIN
 from nnfuzz.cli.errors import OK, UsageError, tell
 from nnfuzz.cli.limits import computing
-from nnfuzz.cli.options import REPORTED, Original, Plugins
+from nnfuzz.cli.options import REPORTED, FindingFolder, Original, Plugins
 
 COMPUTING = 300.0
 """CPU seconds for the text of the issue."""
 
 
 def file(
-    finding: Annotated[Path, typer.Argument(help="Folder of a finding.", show_default=False)],
+    finding: FindingFolder,
     tracker: Annotated[
         str,
         REPORTED.option(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK
-from nnfuzz.cli.options import OTHERS, Original, OwnBackend, Plugins
+from nnfuzz.cli.options import OTHERS, FindingFolder, Original, OwnBackend, Plugins
 
 if TYPE_CHECKING:
     from nnfuzz.findings.replay import Replayed
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def replay(
-    finding: Annotated[Path, typer.Argument(help="Folder of a finding.", show_default=False)],
+    finding: FindingFolder,
     backend: OwnBackend = "",
     plugin: Plugins = None,
     regenerate: Annotated[
