@@ -20,7 +20,6 @@ from nnfuzz.backend.target import DIRECT, ONNX
 from nnfuzz.base.setting import settings_of
 from nnfuzz.generate.config import ENGINES, dtype_weights
 from nnfuzz.generate.large import large_share
-from nnfuzz.invalid.fault import NODES, SIZES
 from nnfuzz.ir.opset_imports import OWN_DOMAINS
 from nnfuzz.materialize.opsets import (
     MIXED,
@@ -36,6 +35,7 @@ from nnfuzz.records.settings import SETTINGS
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.seeds import digest, seed_files
 from nnfuzz.testcase.settings import AIMED_FORMS, CaseSettings
+from nnfuzz.vary.faults.fault import NODES, SIZES
 
 Specs = Sequence[BackendSpec]
 
@@ -273,7 +273,7 @@ def _unrewritten(
     no backend loads files. Raises: RunnerError.
     """
     from nnfuzz.backend.rewrite_support import not_taken  # with every rule: slow to import
-    from nnfuzz.rewrite.rules.files import EXTERNAL_FAMILY
+    from nnfuzz.vary.rewrite.files import EXTERNAL_FAMILY
 
     refused: dict[str, None] = {} if loads_files else {EXTERNAL_FAMILY: None}
     for runner in runners:

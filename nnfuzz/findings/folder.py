@@ -29,13 +29,13 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import Blame
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.experiment.localise import Localisation
-from nnfuzz.invalid.fault import Fault
 from nnfuzz.ir.view import GraphView
 from nnfuzz.records.finding import Finding, Origin
 from nnfuzz.report.text import from_portable, homely, impersonal, impersonal_json, portable, trimmed
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.identity import parse_id
 from nnfuzz.triage.signature import Failure, Signature
+from nnfuzz.vary.faults.fault import Fault
 
 SCHEMA = 3
 DATA = ("finding.json", "report.md", "inputs.npz", "weights.npz", "expected.npz", "actual.npz")

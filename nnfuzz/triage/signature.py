@@ -23,7 +23,6 @@ from nnfuzz.backend.target import Pipeline, Target, levels_of
 from nnfuzz.base.reading import Json
 from nnfuzz.base.text import one_line
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.invalid.fault import Fault
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.sandbox.exceptions import shortened
@@ -48,6 +47,7 @@ from nnfuzz.triage.identity import (
 )
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
 from nnfuzz.triage.title import sentence
+from nnfuzz.vary.faults.fault import Fault
 
 FAILURES = (OutcomeKind.EXCEPTION, OutcomeKind.CRASH, OutcomeKind.TIMEOUT)
 _DTYPES = frozenset(dtype.value for dtype in DType)

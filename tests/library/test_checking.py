@@ -14,7 +14,7 @@ from onnx import parser
 import nnfuzz
 from nnfuzz.backend.target import Target
 from nnfuzz.operators.registry import OpRegistry
-from planted import one_node
+from tests.planted import one_node
 
 PLUGIN = Path(__file__).with_name("strange.py")
 DIFFERING = Path(__file__).with_name("differing.py")
