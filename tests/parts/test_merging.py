@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from test_epochs import campaign
 
 from nnfuzz.base.untrusted import read_json
-from nnfuzz.cli.campaigns import Campaign, Request
+from nnfuzz.cli.campaigns import Request, opened_campaign
 from nnfuzz.parts.merging import REPLACED, finish_replacement, merge
 from nnfuzz.records.config import ConfigError
 from nnfuzz.store.schema import SUSPECTS
@@ -100,7 +100,7 @@ def test_a_kill_leaves_one_of_both(parts, tmp_path):
 def test_a_merged_campaign_is_not_fuzzed_on(parts, tmp_path):
     merged(tmp_path / "c", parts[0])
     with pytest.raises(ConfigError, match="go on with its parts"):
-        Campaign.resume(Request(out=tmp_path / "c"), lambda plugins: None)
+        opened_campaign(Request(out=tmp_path / "c"), resume=True).__enter__()
 
 
 def test_links_and_pipes_in_a_finding_are_left_out(parts, tmp_path):
