@@ -321,7 +321,7 @@ def baseline_failures(path: Path, registry: BackendRegistry) -> tuple[str, ...]:
         return _known_in(path, registry) if there else ()
     try:
         rows = read(JsonObject, read_json(path))["signatures"]
-        hashes = [{row["signature"], row["refined"], *row["duplicates"]} for row in rows]
+        hashes = [{row["signature"], row["cause"], *row["duplicates"]} for row in rows]
     except (Unreadable, KeyError, TypeError) as error:
         raise ConfigError(f"--baseline {path} is no summary.json of a campaign: {error}") from error
     return KnownFailures.parse(sorted(set().union(*hashes) - {""}), str(path)).lines()
@@ -338,8 +338,8 @@ def known_occurrences(campaign: Path, bugs: Mapping[str, Bug]) -> dict[str, int]
     by_bug: Counter[str] = Counter()
     for signature, count in counts.items():
         row = reductions.get(signature)
-        signatures = (signature, row.refined) if row else (signature,)
-        keys = row.all_keys if row and row.refined else frozenset[Key]()
+        signatures = (signature, row.cause) if row else (signature,)
+        keys = row.all_keys if row and row.cause else frozenset[Key]()
         by_bug[next(iter(bugs_of(bugs, signatures, keys)), "")] += count
     return dict(by_bug)
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from nnfuzz.cli.values import spoken
 from nnfuzz.feedback.throttle import by_operator
+from nnfuzz.findings.text import environment
 from nnfuzz.records.observer import counted
-from nnfuzz.report.templating import environment
 
 if TYPE_CHECKING:
     from nnfuzz.campaign.session import CampaignResult

@@ -223,10 +223,10 @@ def save_finding(finding: Finding, folder: str | Path) -> Path:
     finds them there, and `nnfuzz replay` runs them if --plugin names them. Packages are not copied:
     the first lines of repro.py name them. Raises: OSError.
     """
-    from nnfuzz.findings.folder import folder_name, write_finding
+    from nnfuzz.findings.folder import write_finding
     from nnfuzz.findings.reduced import repro_program
 
-    path = Path(folder) / folder_name(finding.failure)
+    path = Path(folder) / finding.failure.folder_name
     return path if path.exists() else write_finding(path, finding, repro_program(finding))
 
 

@@ -11,9 +11,9 @@ from nnfuzz.base.reading import JsonObject
 from nnfuzz.base.writing import UNWRITTEN, as_json, fields_as_json
 from nnfuzz.compare.mismatch import ENOUGH, Mismatch, Number
 from nnfuzz.experiment.result import Result
+from nnfuzz.findings.text import environment
 from nnfuzz.library.experiment import save_finding
 from nnfuzz.records.finding import Finding
-from nnfuzz.report.templating import environment
 from nnfuzz.testcase.case import TestCase
 
 SCHEMA = 1

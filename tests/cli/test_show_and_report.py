@@ -6,7 +6,7 @@ from nnfuzz.records.rows import FindingRow, Occurrence, Record, TestRow
 from nnfuzz.store.store import Store
 from nnfuzz.testcase.identity import Numbered
 from tests.command import exit_code as command
-from tests.report.graphs import branching
+from tests.findings.graphs import branching
 
 
 def test_report_of_a_store(tmp_path, capsys):

@@ -68,7 +68,7 @@ def test_what_a_folder_says_of_its_origin_comes_back(finding_of):
         (Hypothesis(Claim.IGNORES, "Add", "input 1"),), (Key(KeyKind.CAUSE, "x"),), "", ("axis",)
     )
     signature = finding_of("planted,bug=value").signature
-    whole = Origin(4, "2.0", "sure", (), signature, figures, diagnosis)
+    whole = Origin(4, "2.0", (), signature, figures, diagnosis)
     for origin in (whole, Origin(), Origin(0)):
         assert Origin.from_json(json.loads(json.dumps(origin.to_json()))) == origin
     assert whole.to_json()["keys"] == ["cause:x"] and whole.to_json()["heals"] == ["axis"]

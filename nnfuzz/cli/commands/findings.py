@@ -187,7 +187,7 @@ def bisect(
     in its own release, 0 once it does not.
     """
     from nnfuzz.cli.findings import bisected, opened_for_run
-    from nnfuzz.findings.bisection import NotReproduced, write_bisection
+    from nnfuzz.findings.replay import NotReproduced, write_bisection
 
     folder, opened, spec = opened_for_run(finding, original, "", plugin or [])
     if spec is None:
@@ -247,7 +247,7 @@ def file(
     from nnfuzz.bugs.ledger import Ledger, bugs_of, recognised_by
     from nnfuzz.cli.consent import Consent
     from nnfuzz.cli.findings import backends_of, chosen_model, open_finding
-    from nnfuzz.report.issue import issue
+    from nnfuzz.findings.issue import issue
 
     folder = chosen_model(finding, original)
     consent = Consent(folder, plugin or [])

@@ -32,7 +32,7 @@ def use_finding(folder: Path, rng: random.Random) -> str:
     from nnfuzz.cli.consent import Consent
     from nnfuzz.cli.errors import UsageError
     from nnfuzz.cli.findings import backend_of, open_finding
-    from nnfuzz.report.tracker import tracker_report
+    from nnfuzz.findings.report import tracker_report
 
     try:
         consent = Consent(folder)
