@@ -16,7 +16,7 @@ from test_epochs import campaign
 
 from nnfuzz.base.untrusted import read_json
 from nnfuzz.campaign.merging import MergeError, merge
-from nnfuzz.cli.campaigns import Campaign, Request
+from nnfuzz.cli.campaigns import Request, opened_campaign
 from nnfuzz.records.config import ConfigError
 from nnfuzz.store.store import FILE
 
@@ -92,7 +92,7 @@ def test_the_folder_that_one_is_in_is_a_part(parts, tmp_path, monkeypatch):
 def test_a_merged_campaign_is_not_fuzzed_on(parts, tmp_path):
     merged(tmp_path / "c", parts[0])
     with pytest.raises(ConfigError, match="go on with its parts"):
-        Campaign.resume(Request(out=tmp_path / "c"), lambda plugins: None)
+        opened_campaign(Request(out=tmp_path / "c"), resume=True).__enter__()
 
 
 def test_links_and_pipes_in_a_finding_are_left_out(parts, tmp_path):

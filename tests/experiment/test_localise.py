@@ -20,10 +20,10 @@ from nnfuzz.experiment.compilers import examine
 from nnfuzz.experiment.localise import _invalid, _Search, localise, shorten_pipeline
 from nnfuzz.findings.folder import read_finding, write_finding
 from nnfuzz.findings.replay import ReplayResult, replay_finding
+from nnfuzz.findings.repro import program_of
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.finding import Finding
 from nnfuzz.reduction.case import Problem, ReduceConfig, reduce_case
-from nnfuzz.findings.repro import program_of
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.triage.refine import TriageFacts, refined

@@ -131,14 +131,11 @@ def _fuzz(
     request: Request, resume: bool, fresh: bool, quiet: bool
 ) -> tuple[CampaignResult, CampaignConfig]:
     """Runs a session of a campaign and prints its summary."""
-    from nnfuzz.cli.campaigns import Campaign
-    from nnfuzz.cli.consent import Consent
+    from nnfuzz.cli.campaigns import opened_campaign
     from nnfuzz.cli.progress import Interrupt, watcher
     from nnfuzz.cli.summary import summary_text
 
-    allow = Consent(request.out or Path(), request.plugins).require
-    begun = Campaign.resume(request, allow) if resume else Campaign.create(request)
-    with begun as campaign:
+    with opened_campaign(request, resume) as campaign:
         config = campaign.config
         with Interrupt() as interrupt, watcher(quiet, config, campaign.folder) as observer:
             result = campaign.run(observer, interrupt.asked, fresh)
