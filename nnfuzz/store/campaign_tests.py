@@ -11,14 +11,15 @@ from nnfuzz.ir.features import Features
 from nnfuzz.records.rows import TestRow
 from nnfuzz.store.columns import dumps, loads
 from nnfuzz.store.database import Table, end_of
+from nnfuzz.store.statistics import plain_name
 from nnfuzz.testcase.identity import Numbered
 
 MOST_FAULTS = 2
 """Faults of one test after which no session tries it again."""
-OF_TESTS = ("tests", "features", "motifs")
+OF_TESTS = ("tests", "features")
 """Tables with rows of single tests."""
-_COLUMNS = """idx, status, epoch, outcomes, seconds, comparable, coalesce(names, ''), digest,
-    exporter, items"""
+_COLUMNS = """idx, status, epoch, outcomes, seconds, comparable, digest, exporter,
+    variations, items"""
 Outcomes = dict[str, dict[str, Brief]]
 """Backend -> level -> the stored summary of the outcome."""
 
@@ -32,12 +33,10 @@ class CampaignTests(Table):
         self._db.put("tests", test, idx=test.index, at=at, seconds=seconds)
         if test.features:
             self._db.put("features", idx=test.index, graph=dumps(as_json(test.features)))
-        if test.motifs:
-            self._db.put("motifs", idx=test.index, names=" ".join(test.motifs))
 
     def rows(self) -> Iterator[TestRow]:
         """Yields all tests by index, without errors and features. Raises: Unreadable."""
-        query = f"SELECT {_COLUMNS}, '' FROM tests LEFT JOIN motifs USING (idx) ORDER BY idx"
+        query = f"SELECT {_COLUMNS}, '' FROM tests ORDER BY idx"
         return (_row(*columns) for columns in self._db.execute(query))
 
     def recorded_after(self, at: float, index: int, most: int) -> Iterator[tuple[float, TestRow]]:
@@ -47,9 +46,15 @@ class CampaignTests(Table):
         query = f"""
             SELECT at, {_COLUMNS}, coalesce(graph, '')
             FROM (SELECT * FROM tests WHERE (at, idx) > (?, ?) ORDER BY at, idx LIMIT ?)
-            LEFT JOIN motifs USING (idx) LEFT JOIN features USING (idx) ORDER BY at, idx"""
+            LEFT JOIN features USING (idx) ORDER BY at, idx"""
         for recorded, *columns in self._db.execute(query, at, index, most):
             yield recorded, _row(*columns)
+
+    def variations(self, index: int | None) -> set[str]:
+        """The names of the variations of a test, without kinds of near misses; none for a probe."""
+        query = "SELECT variations FROM tests WHERE idx = ?"
+        found = self._db.execute(query, index).fetchone()
+        return set(map(plain_name, found[0].splitlines())) if found else set()
 
     def done(self) -> Iterator[int]:
         """Yields the indexes that need no more work, the lowest first."""
@@ -98,9 +103,9 @@ def _row(
     outcomes: str,
     seconds: str,
     comparable: float | None,
-    motifs: str,
     digest: str,
     exporter: str,
+    variations: str,
     items: str,
     graph: str,
 ) -> TestRow:
@@ -112,9 +117,9 @@ def _row(
         loads(dict[str, float], seconds),
         comparable,
         loads(Features, graph) if graph else None,
-        tuple(motifs.split()),
         digest,
         exporter,
+        tuple(variations.splitlines()),
         tuple(items.splitlines()),
     )
 

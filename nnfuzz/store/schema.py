@@ -1,6 +1,6 @@
 """The tables of a campaign's file."""
 
-SCHEMA = 10
+SCHEMA = 11
 FILE = "campaign.sqlite"
 LOCK = "campaign.lock"
 FOLDERS = FINDINGS, SUSPECTS, DUPLICATES = "findings", "suspects", "duplicates"
@@ -18,9 +18,9 @@ CREATE TABLE probes (key TEXT NOT NULL, instance INTEGER NOT NULL, backend TEXT 
     WITHOUT ROWID, STRICT;
 CREATE TABLE tests (idx INTEGER PRIMARY KEY, status TEXT NOT NULL, epoch INTEGER NOT NULL,
     at REAL NOT NULL, outcomes TEXT NOT NULL, seconds TEXT NOT NULL, comparable REAL,
-    digest TEXT NOT NULL, exporter TEXT NOT NULL, items TEXT NOT NULL) STRICT;
+    digest TEXT NOT NULL, exporter TEXT NOT NULL, variations TEXT NOT NULL,
+    items TEXT NOT NULL) STRICT;
 CREATE TABLE features (idx INTEGER PRIMARY KEY, graph TEXT NOT NULL) STRICT;
-CREATE TABLE motifs (idx INTEGER PRIMARY KEY, names TEXT NOT NULL) STRICT;
 CREATE TABLE findings (signature TEXT PRIMARY KEY, test TEXT NOT NULL,
     kind TEXT NOT NULL, stage TEXT NOT NULL, backend TEXT NOT NULL, level TEXT NOT NULL,
     title TEXT NOT NULL, folder TEXT NOT NULL, found_at REAL NOT NULL, party TEXT NOT NULL,

@@ -43,8 +43,8 @@ def twice(m, x):
 
 if __name__ == "__main__":
     cases = nnfuzz.Generator(operators=["Relu"], dtypes=["float32"], nodes=3, motifs=3.0)
-    motifs = {name.partition(MISSED)[0] for index in range(300) for name in cases[index].motifs}
-    motifs &= {"Relu+Relu", "twice"}
+    motifs = {name.partition(MISSED)[0] for index in range(300) for name in cases[index].variations}
+    motifs &= {"motif:Relu+Relu", "motif:twice"}
     with nnfuzz.Experiment(["mine/O0"]) as run:
         print(run(cases[0]).failures[0].kind, *sorted(motifs))
 '''
