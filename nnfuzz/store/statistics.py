@@ -77,7 +77,7 @@ class Statistics:
             self.writers[row.exporter] += 1
         else:
             self.not_run[row.status] += 1
-        names = dict.fromkeys(map(plain_name, row.variations))
+        names = list(dict.fromkeys(map(plain_name, row.variations)))
         self.variations.update(names)
         seconds, spent = self.variation_seconds, sum(row.seconds.values())
         seconds.update({name: seconds.get(name, 0.0) + spent for name in names})
