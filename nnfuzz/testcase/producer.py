@@ -17,7 +17,7 @@ from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.case_generator import CaseGenerator, Parts, Report, newest_signatures
 from nnfuzz.testcase.identity import Numbered, Probe, TestId
 from nnfuzz.testcase.seeds import SeedLibrary
-from nnfuzz.vary.sizes import Opset
+from nnfuzz.vary.generation import Opset
 from nnfuzz.vary.table import VARIATIONS
 from nnfuzz.vary.variation import Variation
 

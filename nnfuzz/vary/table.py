@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from nnfuzz.vary.edges import Edges
 from nnfuzz.vary.faults.catalogue import Faults
-from nnfuzz.vary.motifs import Motifs, Skeletons
+from nnfuzz.vary.generation import Edges, Empty, Large, Motifs, Opset, Skeletons, Symbolic
 from nnfuzz.vary.quantize.twin import Quantised
 from nnfuzz.vary.rewrite.variations import Forms, Rewrites, Spellings
-from nnfuzz.vary.sizes import Empty, Large, Opset, Symbolic
 from nnfuzz.vary.variation import Variation
 
 VARIATIONS: tuple[type[Variation], ...] = (

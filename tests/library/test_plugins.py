@@ -63,7 +63,9 @@ def test_what_a_script_defines_is_written_for_the_workers(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300)
-    assert (done.stdout, done.returncode) == ("mismatch motif:Relu+Relu motif:twice\n", 0), done.stderr
+    assert (done.stdout, done.returncode) == ("mismatch motif:Relu+Relu motif:twice\n", 0), (
+        done.stderr
+    )
 
 
 SAVING = """

@@ -8,7 +8,7 @@ from nnfuzz.backend.agreement import beyond
 from nnfuzz.generate.config import dtype_weights
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.vary.edges import Edges
+from nnfuzz.vary.generation import Edges
 
 
 def test_strange_numbers_are_told_from_others():

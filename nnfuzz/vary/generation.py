@@ -1,4 +1,4 @@
-"""Variations of sizes and opsets: symbolic dimensions, large and empty tensors, older opsets."""
+"""Variations of graphs and their inputs: opsets, sizes, motifs, values at edges."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.engine import Generated
 from nnfuzz.generate.large import LARGE
+from nnfuzz.generate.motif_turns import motif_turns, skeleton_turns
 from nnfuzz.generate.resizing import Resizable
+from nnfuzz.inputs.edges import at_edges, expected
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.sizes import join_copies
 from nnfuzz.materialize.dynamic import SizeError, emit_dynamic
 from nnfuzz.materialize.older import WHOLE
 from nnfuzz.materialize.opsets import DYNAMIC, opset_of
+from nnfuzz.operators.motif import MISSED
 from nnfuzz.vary.variation import CaseDraft, GraphPlan, Variation, VariedTest
 
 if TYPE_CHECKING:
@@ -132,3 +136,75 @@ class Empty(Variation):
             return plan
         config = replace(plan.config, sizes=replace(plan.config.sizes, empty=NOTHING))
         return replace(plan, config=config, variations=(*plan.variations, self.name))
+
+
+class Skeletons(Variation):
+    """A part of a model as people deploy it, in place of the turn of a motif."""
+
+    name, setting = "skeleton", "skeleton_share"
+
+    def planned(self, test: VariedTest, plan: GraphPlan, rng: random.Random) -> GraphPlan:
+        if test.index is None or _keeps_to_focus(test):
+            return plan
+        return replace(plan, turns=skeleton_turns(test.catalog, test.seed, test.index, self.share))
+
+
+class Motifs(Variation):
+    """Patterns that optimisers look for; with a focus, every second graph begins with an
+    arrangement of its operators or any other motif.
+    """
+
+    name, setting = "motif", "motifs"
+
+    def __init__(self, config: CaseConfig, catalog: Catalog) -> None:
+        super().__init__(config, catalog)
+        self.skeletons = frozenset(motif.name for motif in catalog.skeletons)
+
+    @classmethod
+    def applies(cls, config: CaseConfig) -> bool:
+        return True
+
+    def planned(self, test: VariedTest, plan: GraphPlan, rng: random.Random) -> GraphPlan:
+        if test.index is None or plan.turns or _keeps_to_focus(test):
+            return plan
+        return replace(plan, turns=motif_turns(test.catalog, test.seed, test.turn))
+
+    def grown(
+        self, draft: CaseDraft, plan: GraphPlan, made: Generated, rng: random.Random
+    ) -> CaseDraft:
+        kinds = {name: name.partition(MISSED)[0] in self.skeletons for name in made.motifs}
+        skeleton = Skeletons.name
+        return draft.named(*(f"{skeleton if kinds[n] else self.name}:{n}" for n in made.motifs))
+
+
+def _keeps_to_focus(test: VariedTest) -> bool:
+    """Whether the graph begins with an operator of the focus."""
+    return bool(test.config.focus) and bool(test.turn % 2)
+
+
+class Edges(Variation):
+    """Inputs with NaN, infinities, signed zeros and subnormals; operators that define results."""
+
+    name, setting, probes = "edges", "edge_share", True
+
+    @classmethod
+    def applies(cls, config: CaseConfig) -> bool:
+        return config.edges
+
+    @classmethod
+    def chosen(cls, config: CaseConfig, seed: int, index: int) -> bool:
+        draw = zlib.crc32(f"{seed}/{index}/edges".encode()) / 2**32
+        return not config.edges and draw < config.edge_share
+
+    @classmethod
+    def configured(cls, config: CaseConfig) -> CaseConfig:
+        return replace(config, edges=True, rewrites=config.rewrites or 0.0)
+
+    def fed(self, draft: CaseDraft, rng: random.Random) -> CaseDraft:
+        own, found = random.Random(rng.random()), draft.found
+        given = at_edges(draft.graph, own, found.inputs)
+        try:
+            outputs = expected(draft.graph, {**given, **found.weights})
+        except (ArithmeticError, RuntimeError):  # an integer divided by zero
+            return draft
+        return replace(draft, found=replace(found, inputs=given, outputs=outputs)).named(self.name)
