@@ -38,6 +38,7 @@ SHORTER = {
 
 ONLY_PARSED = {
     "nnfuzz fuzz -b onnxruntime@": "installs a release from the network",
+    "nnfuzz fuzz -b onnxruntime --seed 7 --tests 100000": "tests/campaign/test_on_ray.py does it",
     "nnfuzz fuzz -b onnxsim": "tests/test_ci_files.py runs the nightly job",
     "nnfuzz bugs add": "tests/test_ci_files.py runs the nightly job",
     "nnfuzz backends --prune": "removes the reader's environments",

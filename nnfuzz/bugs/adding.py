@@ -14,7 +14,6 @@ from nnfuzz.bugs.bug import Bug, BugError, BugState, ScriptResult, newer
 from nnfuzz.bugs.filing import system_of
 from nnfuzz.bugs.ledger import SCRIPT, Ledger, bugs_of, recognised_by
 from nnfuzz.bugs.scripts import ScriptRun
-from nnfuzz.findings.bisection import release_in
 from nnfuzz.findings.folder import (
     FindingError,
     Trust,
@@ -26,6 +25,7 @@ from nnfuzz.findings.folder import (
     smallest,
 )
 from nnfuzz.findings.reduced import repro_program
+from nnfuzz.findings.replay import release_in
 from nnfuzz.records.finding import Finding
 from nnfuzz.triage.keys import Key
 

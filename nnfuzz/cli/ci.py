@@ -110,9 +110,7 @@ def test_names(rows: Sequence[FindingRow]) -> list[str]:
     """
     names = [_slug(row) for row in rows]
     many = {name for name, count in Counter(names).items() if count > 1}
-    return [
-        f"{n}-{row.refined or row.signature}" if n in many else n for n, row in zip(names, rows)
-    ]
+    return [f"{n}-{row.cause or row.signature}" if n in many else n for n, row in zip(names, rows)]
 
 
 test_names.__test__ = False  # type: ignore[attr-defined]
@@ -130,7 +128,7 @@ def _of(row: FindingRow, name: str, folder: Path) -> LevelResult:
     from nnfuzz.corpus.verify import LevelResult, Status
     from nnfuzz.findings.folder import smallest
 
-    pattern = f"reduced to {row.grouping.pattern}" if row.refined else "not reduced yet"
+    pattern = f"reduced to {row.pattern}" if row.cause else "not reduced yet"
     details = f"{row.title}\n{pattern}, {row.occurrences} times\n{folder / row.folder}"
     report = smallest(folder / row.folder) / "report.md"
     if report.is_file():

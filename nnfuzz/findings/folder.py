@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,9 +28,16 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import Blame
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.experiment.localise import Localisation
+from nnfuzz.findings.text import (
+    from_portable,
+    homely,
+    impersonal,
+    impersonal_json,
+    portable,
+    trimmed,
+)
 from nnfuzz.ir.view import GraphView
 from nnfuzz.records.finding import Finding, Origin
-from nnfuzz.report.text import from_portable, homely, impersonal, impersonal_json, portable, trimmed
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.identity import parse_id
 from nnfuzz.triage.signature import Failure, Signature
@@ -90,12 +96,6 @@ class _Document:
     fault: Fault | None = None
 
 
-def folder_name(failure: Failure) -> str:
-    """A name for the folder of a failure: backend, kind and the signature's hash."""
-    name = f"{failure.backend}-{failure.kind}-{failure.signature.hash}"  # any text, if it was read
-    return re.sub(r"[^\w.-]+", "-", name)
-
-
 def write_finding(folder: str | Path, finding: Finding, program: str | None = None) -> Path:
     """Writes the folder in one step: it is complete or absent, even after a kill.
 
@@ -103,8 +103,8 @@ def write_finding(folder: str | Path, finding: Finding, program: str | None = No
     source of plug-ins is copied, see `plugin_files`.
     Raises: FileExistsError if the folder is there already, OSError.
     """
-    from nnfuzz.report.repro import repro_script  # these two import jinja2 and onnx
-    from nnfuzz.report.tracker import tracker_report
+    from nnfuzz.findings.report import tracker_report
+    from nnfuzz.findings.repro import repro_script  # these two import jinja2 and onnx
 
     folder = Path(folder)
     finding, plugins = _written(finding)
@@ -129,7 +129,7 @@ def write_finding(folder: str | Path, finding: Finding, program: str | None = No
 
 def finding_script(finding: Finding, program: str | None) -> str:
     """The text of repro.py as write_finding would write it."""
-    from nnfuzz.report.repro import repro_script
+    from nnfuzz.findings.repro import repro_script
 
     written, plugins = _written(finding)
     return repro_script(written, program, plugins)

@@ -86,7 +86,7 @@ class ReductionService(Service):
         identity, graph = keyed(reduced, self._registry), reduced.case.graph
         return ReductionRow(
             job.signature,
-            refined=done.cause.finding if done.cause else identity.cause,
+            cause=done.cause.finding if done.cause else identity.cause,
             title=reduced.signature.title,
             pattern=str(pattern_of(graph)),
             graph=graph,

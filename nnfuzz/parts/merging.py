@@ -26,7 +26,7 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.parts.sources import SOURCES, added, newest, sources_of
 from nnfuzz.records.config import LIMITS, CampaignConfig
 from nnfuzz.records.rows import FindingRow, ReductionRow
-from nnfuzz.store.finding_folders import arrange, mend, renew_variants
+from nnfuzz.store.finding_folders import arrange, mend
 from nnfuzz.store.schema import FINDINGS, FOLDERS
 from nnfuzz.store.statistics import Statistics
 from nnfuzz.store.store import FILE, Store
@@ -214,7 +214,6 @@ def finish(target: Store, parts: Sequence[Store], note: Callable[[str], None]) -
     for place in FOLDERS:
         mend(target.folder / place)
     arrange(target, {row.signature: row for row in target.signatures.rows()}, target.findings())
-    renew_variants(target)
     write_summary(target.folder, merged_summary(target))
 
 

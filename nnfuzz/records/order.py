@@ -46,7 +46,7 @@ def _plain(rows: list[FindingRow]) -> list[FindingRow]:
 def _value(row: FindingRow) -> tuple[bool, int, int, int, int, str]:
     kinds = (i for i, kinds in enumerate(_WORTH) if row.kind in kinds)
     worth = next(kinds, len(_WORTH))
-    if row.kind == OutcomeKind.MISMATCH and not row.grouping.nodes:
+    if row.kind == OutcomeKind.MISMATCH and not row.nodes:
         worth = len(_WORTH)  # its reduction may show that it is the same as another one
-    size = row.grouping.nodes[1] if row.grouping.nodes else _UNREDUCED
-    return not row.grouping.nodes, worth, -row.occurrences, size, row.size, row.signature
+    size = row.nodes[1] if row.nodes else _UNREDUCED
+    return not row.nodes, worth, -row.occurrences, size, row.size, row.signature

@@ -39,15 +39,15 @@ class CampaignTests(Table):
         query = f"SELECT {_COLUMNS}, '' FROM tests ORDER BY idx"
         return (_row(*columns) for columns in self._db.execute(query))
 
-    def recorded_after(self, at: float, index: int, most: int) -> Iterator[tuple[float, TestRow]]:
+    def recorded_after(self, at: float, index: int) -> Iterator[tuple[float, TestRow]]:
         """Yields the tests behind one that was recorded at a time (seconds since 1970), in the
-        order of recording: the time, and the row with features. most: tests. Raises: Unreadable.
+        order of recording: the time, and the row with features. Raises: Unreadable.
         """
         query = f"""
             SELECT at, {_COLUMNS}, coalesce(graph, '')
-            FROM (SELECT * FROM tests WHERE (at, idx) > (?, ?) ORDER BY at, idx LIMIT ?)
-            LEFT JOIN features USING (idx) ORDER BY at, idx"""
-        for recorded, *columns in self._db.execute(query, at, index, most):
+            FROM tests LEFT JOIN features USING (idx)
+            WHERE (at, idx) > (?, ?) ORDER BY at, idx"""
+        for recorded, *columns in self._db.execute(query, at, index):
             yield recorded, _row(*columns)
 
     def variations(self, index: int | None) -> set[str]:

@@ -25,17 +25,17 @@ class ReductionTable(Table):
         query = "SELECT signature FROM reductions WHERE json_extract(row, '$.reason') != ''"
         return {row[0] for row in self._db.execute(query)}
 
-    def suspect(self, signature: str, refined: str) -> None:
+    def suspect(self, signature: str, cause: str) -> None:
         """Notes that the model of a signature contains the pattern of a reduced finding."""
-        self._db.put("suspects", signature=signature, refined=refined)
+        self._db.put("suspects", signature=signature, cause=cause)
 
     def acquit(self, signature: str) -> None:
         """Notes that a signature is suspected no longer."""
         self._db.execute("DELETE FROM suspects WHERE signature = ?", signature)
 
     def suspects(self) -> dict[str, str]:
-        """Returns the refined signature that each suspect may belong to, by signature."""
-        return dict(self._db.execute("SELECT signature, refined FROM suspects").fetchall())
+        """Returns the cause that each suspect may have, by signature."""
+        return dict(self._db.execute("SELECT signature, cause FROM suspects").fetchall())
 
     def forget(self, signature: str) -> None:
         """Removes the reduction and the suspicion of a signature."""

@@ -27,7 +27,7 @@ class Signatures(Table):
         """Returns one row per signature with its count, in order of discovery."""
         query = """
             SELECT f.signature, f.test, f.kind, f.stage, f.backend, f.level, f.title, f.folder,
-                   f.found_at, f.party, count(o.test) AS occurrences, f.place, f.size, f.complaint,
+                   f.found_at, f.party, count(o.test) AS occurrences, f.place, f.size, f.suspicion,
                    f.compiler
             FROM findings f LEFT JOIN occurrences o
                 ON o.signature = f.signature AND o.bucket = 'finding'
@@ -55,17 +55,17 @@ class Signatures(Table):
             by_signature[signature] = tuple(map(sys.intern, items.splitlines()))
         return by_signature
 
-    def take(self, row: FindingRow, reduction: ReductionRow | None, refined: str) -> None:
+    def take(self, row: FindingRow, reduction: ReductionRow | None, cause: str) -> None:
         """Keeps the finding of another campaign with all that belongs to it, in place of any older
-        row of its signature. refined: the signature that it is suspected of; "" for none.
+        row of its signature. cause: that it is suspected of; "" for none.
         """
         with self._db.transaction():
             self.add(row)
             self._reductions.forget(row.signature)
             if reduction is not None:
                 self._reductions.add(reduction)
-            if refined:
-                self._reductions.suspect(row.signature, refined)
+            if cause:
+                self._reductions.suspect(row.signature, cause)
 
     def forget(self, signature: str) -> None:
         """Removes a finding and the result of its reduction; its occurrences stay."""

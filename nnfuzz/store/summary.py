@@ -243,7 +243,7 @@ def with_findings(summary: Summary, store: Store) -> Summary:
             name: replace(figures, findings=seen[name])
             for name, figures in summary.variations.items()
         },
-        merged=sum(len(row.grouping.duplicates) for row in findings),
+        merged=sum(len(row.duplicates) for row in findings),
         occurrences=sum(row.occurrences for row in findings),
         signatures=tuple(map(_listed, findings)),
         unreduced=sum(row.signature not in reductions for row in findings),
@@ -266,15 +266,15 @@ def write_summary(folder: Path, summary: Summary) -> None:
 
 
 def known_unseen(store: Store, config: CampaignConfig) -> tuple[str, ...]:
-    """Returns hashes of failures to be ignored that did not occur, not even as a refined one.
+    """Returns hashes of failures to be ignored that did not occur, not even as a cause.
 
     The hash of a cause among keys is left out: a failure with the keys has another hash too.
     """
     occurred, reductions = {*store.occurrences.counts_in("known")}, store.reductions.rows()
-    refined = {reductions[s].refined for s in occurred if s in reductions}
+    found = {reductions[s].cause for s in occurred if s in reductions}
     known = KnownFailures.stored(config.known)
     causes = {key.text for keys in known.keys for key in keys if key.kind is KeyKind.CAUSE}
-    return tuple(sorted(known.hashes - occurred - refined - causes))
+    return tuple(sorted(known.hashes - occurred - found - causes))
 
 
 def _listed(row: FindingRow) -> dict[str, object]:

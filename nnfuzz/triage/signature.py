@@ -97,6 +97,12 @@ class Failure:
         return self.label or self.targets[0].compiler
 
     @property
+    def folder_name(self) -> str:
+        """A name for the folder of a finding: backend, kind and the signature's hash."""
+        name = f"{self.backend}-{self.kind}-{self.signature.hash}"  # any text, if it was read
+        return re.sub(r"[^\w.-]+", "-", name)
+
+    @property
     def compiler(self) -> str:
         """What a cause belongs to, whatever its options and device are."""
         return self.targets[0].compiler

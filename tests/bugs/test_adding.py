@@ -8,7 +8,7 @@ from nnfuzz.bugs.adding import CAMPAIGN, Adder, AdditionKind
 from nnfuzz.bugs.bug import BugError, BugState, ScriptResult
 from nnfuzz.bugs.ledger import Ledger, known_bugs
 from nnfuzz.bugs.scripts import ScriptRun
-from nnfuzz.findings.folder import folder_name, read_finding, write_finding
+from nnfuzz.findings.folder import read_finding, write_finding
 from nnfuzz.store.store import FILE
 from tests.bugs.conftest import TODAY
 
@@ -18,7 +18,7 @@ def campaign(finding_of, tmp_path):
     """A folder with two findings of one compiler."""
     for bug in ("raise", "value"):
         found = finding_of(f"planted,bug={bug}")
-        write_finding(tmp_path / "campaign" / "findings" / folder_name(found.failure), found)
+        write_finding(tmp_path / "campaign" / "findings" / found.failure.folder_name, found)
     return tmp_path / "campaign"
 
 

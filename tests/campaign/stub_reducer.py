@@ -31,7 +31,7 @@ class Reducing(Service):
         graph = chain(kept)
         return ReductionRow(
             job.signature,
-            refined="-".join(kept),
+            cause="-".join(kept),
             title=f"wrong {kept}",
             pattern=str(pattern_of(graph)),
             graph=graph,

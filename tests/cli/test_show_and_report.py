@@ -8,7 +8,7 @@ from nnfuzz.ir.features import features
 from nnfuzz.records.rows import FindingRow, Occurrence, Record, TestRow
 from nnfuzz.store.store import Store
 from nnfuzz.testcase.identity import Numbered
-from tests.report.graphs import branching
+from tests.findings.graphs import branching
 
 
 def command(*args):

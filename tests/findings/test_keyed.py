@@ -12,9 +12,9 @@ from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.target import Target
 from nnfuzz.base.reading import Unreadable, read
 from nnfuzz.base.writing import as_json
+from nnfuzz.cli.campaigns import known_failures
 from nnfuzz.findings.folder import write_finding
 from nnfuzz.findings.keyed import KeyedFinding, keyed, known_by, reread
-from nnfuzz.library.campaign import known_failures
 from nnfuzz.records.finding import Origin
 from nnfuzz.reduction.diagnosis import Diagnosis
 from nnfuzz.reduction.figures import Counter, ReductionFigures, Spent
@@ -68,7 +68,7 @@ def test_what_a_folder_says_of_its_origin_comes_back(finding_of):
         (Hypothesis(Claim.IGNORES, "Add", "input 1"),), (Key(KeyKind.CAUSE, "x"),), "", ("axis",)
     )
     signature = finding_of("planted,bug=value").signature
-    whole = Origin(4, "2.0", "sure", (), signature, figures, diagnosis)
+    whole = Origin(4, "2.0", (), signature, figures, diagnosis)
     for origin in (whole, Origin(), Origin(0)):
         assert Origin.from_json(json.loads(json.dumps(origin.to_json()))) == origin
     assert whole.to_json()["keys"] == ["cause:x"] and whole.to_json()["heals"] == ["axis"]

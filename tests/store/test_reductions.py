@@ -3,7 +3,7 @@
 from nnfuzz.ir.view import GraphView, NodeView
 from nnfuzz.records.rows import ReductionRow
 
-DONE = ReductionRow("a", refined="r", graph=GraphView((), (NodeView("Add"),)), before=9, after=1)
+DONE = ReductionRow("a", cause="r", graph=GraphView((), (NodeView("Add"),)), before=9, after=1)
 FAILED = ReductionRow("b", reason="it does not fail again")
 
 

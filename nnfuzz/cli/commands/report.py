@@ -26,7 +26,7 @@ def report(
     beside it.
     """
     from nnfuzz.base.files import write_atomically
-    from nnfuzz.serve.page import CampaignReader, html_of
+    from nnfuzz.findings.page import CampaignReader, html_of
 
     path = out or campaign / PAGE
     page = CampaignReader(campaign, path).read()
@@ -51,6 +51,6 @@ def serve(
 
     The campaign is read and never written, and may be over as well. Ends with Ctrl-C.
     """
-    from nnfuzz.serve.server import serve
+    from nnfuzz.findings.server import serve
 
     serve(campaign, port, lambda line: typer.echo(f"{line}  (Ctrl-C ends it)"))

@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.cli.test_show_and_report import command
-from tests.report.graphs import branching
+from tests.findings.graphs import branching
 
 
 def test_show_prints_and_draws(tmp_path, capsys):
