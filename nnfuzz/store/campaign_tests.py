@@ -11,11 +11,12 @@ from nnfuzz.ir.features import Features
 from nnfuzz.records.rows import TestRow
 from nnfuzz.store.columns import dumps, loads
 from nnfuzz.store.database import Table, end_of
+from nnfuzz.store.statistics import plain_name
 from nnfuzz.testcase.identity import Numbered
 
 MOST_FAULTS = 2
 """Faults of one test after which no session tries it again."""
-_COLUMNS = "idx, status, epoch, outcomes, seconds, comparable, motifs, digest, exporter, items"
+_COLUMNS = "idx, status, epoch, outcomes, seconds, comparable, digest, exporter, variations, items"
 Outcomes = dict[str, dict[str, Brief]]
 """Backend -> level -> the stored summary of the outcome."""
 
@@ -27,8 +28,7 @@ class CampaignTests(Table):
         """Keeps a test. at: seconds since 1970."""
         seconds = {phase: round(value, 6) for phase, value in test.seconds.items()}
         features = dumps(as_json(test.features)) if test.features else None
-        motifs = " ".join(test.motifs)
-        own: dict[str, object] = {"seconds": seconds, "motifs": motifs, "features": features}
+        own: dict[str, object] = {"seconds": seconds, "features": features}
         self._db.put("tests", test, "", idx=test.index, at=at, **own)
 
     def rows(self) -> Iterator[TestRow]:
@@ -45,6 +45,12 @@ class CampaignTests(Table):
             ORDER BY at, idx"""
         for recorded, *columns in self._db.execute(query, at, index):
             yield recorded, _row(*columns)
+
+    def variations(self, index: int | None) -> set[str]:
+        """The names of the variations of a test, without kinds of near misses; none for a probe."""
+        query = "SELECT variations FROM tests WHERE idx = ?"
+        found = self._db.execute(query, index).fetchone()
+        return set(map(plain_name, found[0].splitlines())) if found else set()
 
     def done(self) -> Iterator[int]:
         """Yields the indexes that need no more work, the lowest first."""
@@ -86,9 +92,9 @@ def _row(
     outcomes: str,
     seconds: str,
     comparable: float | None,
-    motifs: str,
     digest: str,
     exporter: str,
+    variations: str,
     items: str,
     features: str | None,
 ) -> TestRow:
@@ -100,9 +106,9 @@ def _row(
         loads(dict[str, float], seconds),
         comparable,
         loads(Features, features) if features else None,
-        tuple(motifs.split()),
         digest,
         exporter,
+        tuple(variations.splitlines()),
         tuple(items.splitlines()),
     )
 

@@ -17,8 +17,8 @@ CREATE TABLE probes (key TEXT NOT NULL, instance INTEGER NOT NULL, backend TEXT 
     WITHOUT ROWID, STRICT;
 CREATE TABLE tests (idx INTEGER PRIMARY KEY, status TEXT NOT NULL, epoch INTEGER NOT NULL,
     at REAL NOT NULL, outcomes TEXT NOT NULL, seconds TEXT NOT NULL, comparable REAL,
-    digest TEXT NOT NULL, exporter TEXT NOT NULL, items TEXT NOT NULL, motifs TEXT NOT NULL,
-    features TEXT) STRICT;
+    digest TEXT NOT NULL, exporter TEXT NOT NULL, variations TEXT NOT NULL,
+    items TEXT NOT NULL, features TEXT) STRICT;
 CREATE TABLE findings (signature TEXT PRIMARY KEY, test TEXT NOT NULL,
     kind TEXT NOT NULL, stage TEXT NOT NULL, backend TEXT NOT NULL, level TEXT NOT NULL,
     title TEXT NOT NULL, folder TEXT NOT NULL, found_at REAL NOT NULL, party TEXT NOT NULL,

@@ -66,6 +66,17 @@ class OwnFigures:
 
 
 @dataclass(frozen=True)
+class VariationFigures:
+    """The tests with a variation, the findings whose first test has it, and the mean milliseconds
+    of these tests in all phases.
+    """
+
+    tests: int
+    findings: int = 0
+    ms: float = 0.0
+
+
+@dataclass(frozen=True)
 class Summary(OwnFigures):
     """The content of summary.json.
 
@@ -83,7 +94,7 @@ class Summary(OwnFigures):
     outcomes: Mapping[str, int] = field(default_factory=dict)
     outcomes_by_backend: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     not_run: Mapping[str, int] = field(default_factory=dict)
-    motifs: Mapping[str, int] = field(default_factory=dict)
+    variations: Mapping[str, VariationFigures] = field(default_factory=dict)
     opsets: Mapping[str, int] = field(default_factory=dict)
     comparable_median: float | None = None
     findings: int = 0
@@ -141,7 +152,10 @@ class Summary(OwnFigures):
             outcomes=dict(figures.outcomes),
             outcomes_by_backend={k: dict(v) for k, v in figures.by_backend.items()},
             not_run=dict(figures.not_run),
-            motifs=dict(sorted(figures.motifs.items())),
+            variations={
+                name: VariationFigures(count, ms=figures.variation_ms(name))
+                for name, count in sorted(figures.variations.items())
+            },
             comparable_median=median(comparable) if comparable else None,
             findings=len(findings),
             occurrences=sum(finding.occurrences for finding in findings),
@@ -207,9 +221,14 @@ def summarise(
 def with_findings(summary: Summary, store: Store) -> Summary:
     """Returns the summary with its part about findings made anew."""
     findings, reductions = store.findings(), store.reductions.rows()
+    seen = Counter(name for row in findings for name in store.tests.variations(row.test.index))
     return replace(
         summary,
         findings=len(findings),
+        variations={
+            name: replace(figures, findings=seen[name])
+            for name, figures in summary.variations.items()
+        },
         merged=sum(len(row.duplicates) for row in findings),
         occurrences=sum(row.occurrences for row in findings),
         signatures=tuple(map(_listed, findings)),

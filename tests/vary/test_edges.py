@@ -8,6 +8,7 @@ from nnfuzz.backend.agreement import beyond
 from nnfuzz.generate.config import dtype_weights
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
+from nnfuzz.vary.generation import Edges
 
 
 def test_strange_numbers_are_told_from_others():
@@ -21,7 +22,7 @@ SHARE = CaseConfig(nodes=5, exporter="direct", edge_share=0.3)
 
 def test_a_share_of_the_tests_is_at_edges():
     producer = Producer(1, SHARE)
-    chosen = [i for i in range(60) if SHARE.at_edges(1, i)]
+    chosen = [i for i in range(60) if Edges.chosen(SHARE, 1, i)]
     assert 9 <= len(chosen) <= 27
     others = [i for i in range(60) if i not in chosen]
     cases = {i: producer.produce(i) for i in (*chosen, *others[:12])}
@@ -32,7 +33,7 @@ def test_a_share_of_the_tests_is_at_edges():
 
 def test_the_share_changes_no_other_test():
     plain, some = Producer(1, CaseConfig(nodes=5, exporter="direct")), Producer(1, SHARE)
-    index = next(i for i in range(20) if not SHARE.at_edges(1, i))
+    index = next(i for i in range(20) if not Edges.chosen(SHARE, 1, i))
     assert plain.produce(index).digest() == some.produce(index).digest()
 
 
