@@ -21,7 +21,7 @@ from nnfuzz.bugs.bug import Bug
 from nnfuzz.bugs.ledger import Ledger, bugs_of, is_ledger, known_bugs
 from nnfuzz.campaign.session import CampaignResult, run_campaign
 from nnfuzz.feedback.support_cache import SupportCache
-from nnfuzz.findings.keyed import known_by
+from nnfuzz.findings.causes import known_by
 from nnfuzz.library.focus import focused, sorted_out
 from nnfuzz.library.settings import case_settings, chosen_backends, make_config
 from nnfuzz.parts.sources import SOURCES

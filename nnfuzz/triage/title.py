@@ -1,7 +1,7 @@
 """Titles of findings: one line that names the operators, then the cause, then where it shows.
 
 "Resize, coordinate_transformation_mode=tf_crop_and_resize: returns its input (all levels)". Titles
-are sentences for people: no identity, no key and no hash depends on them.
+are sentences for people: no signature, no key and no hash depends on them.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nnfuzz.backend.complaint import FEWEST_WORDS
-from nnfuzz.triage.general import onnx_type, schema_defaults
 from nnfuzz.triage.mismatch import WrongOutput
+from nnfuzz.triage.pattern import onnx_type, schema_defaults
 
 if TYPE_CHECKING:
     import onnx

@@ -12,10 +12,10 @@ from nnfuzz.backend.outcome import OutcomeKind, Stage
 from nnfuzz.reduction.candidate import CandidateQuestion
 from nnfuzz.reduction.case import CONFIRMATIONS, _confirming, _shortened
 from nnfuzz.reduction.diagnosis import diagnose
-from nnfuzz.reduction.known import Cause
+from nnfuzz.triage.cause import Cause
 from nnfuzz.triage.signature import failures
 from tests.reduction.test_known import Tried, fails
-from tests.triage.test_refine import graph
+from tests.triage.test_cause import graph
 from tests.triage.test_signature import failed, outcome
 
 PLAIN = {"makers": ("Where", 0), "readers": ("Equal", 1)}

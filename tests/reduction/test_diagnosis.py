@@ -7,7 +7,7 @@ import pytest
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base.writing import as_json
-from nnfuzz.findings.keyed import keyed
+from nnfuzz.findings.causes import cause_of
 from nnfuzz.findings.reduced import problem_of, reduced_finding
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.records.finding import Finding
@@ -68,20 +68,20 @@ def texts(evidence):
 
 
 def keys(finding):
-    return keyed(replace(finding, backend=None), BackendRegistry()).keys
+    return cause_of(replace(finding, backend=None), BackendRegistry()).keys
 
 
 def test_one_explanation_makes_two_operators_one_cause(bench):
     one, evidence = of(bench, "Softmax")
     assert texts(evidence) == ("Softmax ignores axis",)
-    cause = keyed(one, bench[0]).as_cause()
+    cause = cause_of(one, bench[0])
     other, evidence = of(bench, "LogSoftmax", [cause], explained=True)
     assert texts(evidence) == ("LogSoftmax ignores axis",)
-    assert Key(KeyKind.CAUSE, cause.refined) in evidence.keys
+    assert Key(KeyKind.CAUSE, cause.own) in evidence.keys
     assert have_one_cause(keys(one), keys(other))
     silent = replace(cause, explanations=())  # it showed too little
     _, evidence = of(bench, "LogSoftmax", [silent], explained=True)
-    assert Key(KeyKind.CAUSE, cause.refined) in evidence.keys
+    assert Key(KeyKind.CAUSE, cause.own) in evidence.keys
 
 
 def test_one_line_that_says_the_same_of_two_operators_is_one_cause(bench):
@@ -99,7 +99,7 @@ def test_an_error_behind_a_wrong_result_has_its_cause(bench):
             continue
         found = reduced(bench, case)
         if found and found[0].failure.kind == "exception" and len(found[0].case.graph.nodes) > 1:
-            assert found[1].follows == keyed(product, registry).refined.hash
+            assert found[1].follows == cause_of(product, registry).own
             assert Key(KeyKind.CAUSE, found[1].follows) in keys(found[0])
             assert have_one_cause(keys(found[0]), keys(product))
             return

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from nnfuzz.findings import keyed as identity
+from nnfuzz.findings.causes import cause_of
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
@@ -37,10 +37,10 @@ def case_of(bench, operator, operands, constants=0, **attributes) -> TestCase:
 
 
 def keyed(bench, case):
-    """The keys of the reduced finding of a case, its refined signature, and the evidence."""
+    """The keys of the reduced finding of a case, its cause, and the evidence."""
     finding, evidence = reduced(bench, case)
-    found = identity.keyed(finding, bench[0])
-    return found.keys, found.refined, evidence
+    found = cause_of(finding, bench[0])
+    return found.keys, found, evidence
 
 
 def test_an_attribute_that_only_the_lowering_sets_is_one_cause_of_many_operators(bench):

@@ -16,7 +16,7 @@ from pathlib import Path
 from nnfuzz.backend.complaint import CompilerError, ComplaintKind, read_complaint
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
-from nnfuzz.triage.signature import error_identity
+from nnfuzz.triage.signature import error_details
 
 FOLDER = Path(__file__).parent / "speech"
 HELD_OUT_OF = 3
@@ -90,7 +90,7 @@ def read(said: Said) -> Reading:
         texts = outcome.error_type, outcome.message, outcome.traceback
         error = CompilerError(said.stage, *texts, bases=tuple(said.bases))
     found = read_complaint(error)
-    frames = error_identity(outcome).frames
+    frames = error_details(outcome).frames
     refuses = found.kind is ComplaintKind.UNSUPPORTED and said.kind != "crash"
     return Reading(refuses, " ".join(found.subject.split()), frames[-1] if frames else "")
 
