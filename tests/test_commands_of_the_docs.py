@@ -38,13 +38,14 @@ SHORTER = {
 
 ONLY_PARSED = {
     "nnfuzz fuzz -b onnxruntime@": "installs a release from the network",
+    "nnfuzz fuzz -b onnxruntime --seed 7 --tests 100000": "tests/campaign/test_on_ray.py does it",
     "nnfuzz fuzz -b onnxsim": "tests/test_ci_files.py runs the nightly job",
     "nnfuzz bugs add": "tests/test_ci_files.py runs the nightly job",
     "nnfuzz backends --prune": "removes the reader's environments",
     "nnfuzz bisect": "installs releases from the network",
     "nnfuzz bugs check onnxsim": "asks the package index; tests/bugs has environments of its own",
     "nnfuzz merge": "tests/campaign/test_merging.py has parts of a campaign",
-    "nnfuzz serve": "serves until Ctrl-C; tests/serve has its pages",
+    "nnfuzz serve": "serves until Ctrl-C; tests/findings has its pages",
     "scripts/fuzz": "makes .venv; it hands its arguments to `nnfuzz fuzz`, which is run",
     "scripts/test": "makes .venv and runs these tests",
 }

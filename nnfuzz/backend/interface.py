@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from nnfuzz.base.code_paths import MODEL_FOLDER
 from nnfuzz.base.external_data import write_model
 from nnfuzz.base.packed_values import Packing, packing_of
 
@@ -51,7 +52,7 @@ class ModelFile:
     """
 
     def __init__(self, model: bytes) -> None:
-        folder = tempfile.mkdtemp(prefix="nnfuzz-model-")
+        folder = tempfile.mkdtemp(prefix=f"{MODEL_FOLDER}-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         self.path = str(Path(folder, "model.onnx"))
         write_model(model, Path(self.path))

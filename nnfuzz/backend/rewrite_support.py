@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnfuzz.backend.runner import BackendRunner
-from nnfuzz.rewrite.catalogue import FEATURES
-from nnfuzz.rewrite.rewriting import Step, rewritten
+from nnfuzz.vary.rewrite.rewriting import FEATURES, Step, rewritten
 
 
 def not_taken(runner: BackendRunner, opset: int) -> tuple[str, ...]:

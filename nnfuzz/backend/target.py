@@ -113,7 +113,7 @@ class Target:
 
 
 def is_rewritten(form: str) -> bool:
-    """Whether nnfuzz has rewritten the model of a form, see nnfuzz.rewrite."""
+    """Whether nnfuzz has rewritten the model of a form, see nnfuzz.vary.rewrite."""
     return "+" in form
 
 

@@ -22,6 +22,9 @@ _QUOTED = "    "
 """The beginning of the lines of source that a traceback prints below a frame."""
 _FROZEN = "<frozen "
 """The beginning of the file names of modules that are part of the interpreter."""
+MODEL_FOLDER = "nnfuzz-model"
+"""The beginning of the name of a temporary folder with a model."""
+_OF_A_MODEL = re.compile(rf"\b{MODEL_FOLDER}-\w+")
 
 
 @dataclass(frozen=True)
@@ -69,10 +72,13 @@ class CodePaths:
         return self.shortened("".join(kept))
 
     def shortened(self, text: str) -> str:
-        """The text with short paths: none starts with a folder of this process."""
+        """The text with short paths: none starts with a folder of this process, or has a random
+        name of a model's folder.
+        """
         beside = {str(Path(file).parent): "" for file in self.adapters}
         beside |= dict(self.short)
         folders = {f.rstrip("/"): to for f, to in beside.items() if f.startswith("/") and f != "/"}
         longest = sorted(map(re.escape, folders), key=len, reverse=True)
         pattern = rf"(?<![\w/.~-])({'|'.join(longest)})/"
-        return re.sub(pattern, lambda match: folders[match[1]], text) if longest else text
+        text = re.sub(pattern, lambda match: folders[match[1]], text) if longest else text
+        return _OF_A_MODEL.sub(MODEL_FOLDER, text)

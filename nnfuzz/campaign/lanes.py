@@ -26,9 +26,7 @@ from nnfuzz.findings.reducer_job import ReduceFinding
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.sandbox.events import (
     Death,
-    Event,
     Limits,
-    Progress,
     Reply,
     Trouble,
     WorkerFault,
@@ -65,34 +63,30 @@ class PoolError(RuntimeError):
         self.test = test
 
 
-class LaneSlot(Worker[LaneJob, Ended]):
+class LaneSlot(Worker[LaneJob]):
     """One lane.
 
-    epoch: the number of the epoch that it has entered. done: how many tests of its range have
-    ended. began: when its job was begun, by time.monotonic.
+    here: whether it is on this machine, where the folders of findings are. epoch: the number of the
+    epoch that it has entered. done: how many tests of its range have ended. began: when its job was
+    begun, by time.monotonic.
     """
 
-    def __init__(self, sandbox: Sandbox, take: Callable[[TestReport], None]) -> None:
+    def __init__(
+        self, sandbox: Sandbox, take: Callable[[TestReport], None], here: bool = True
+    ) -> None:
         """take: called with the report on each test."""
-        self.sandbox, self._take = sandbox, take
+        super().__init__(sandbox)
+        self._take, self.here = take, here
         self.epoch, self.done, self.began = UNSTARTED, 0, 0.0
-
-    @property
-    def sandboxes(self) -> Sequence[Sandbox]:
-        return (self.sandbox,)
 
     def begin(self, order: LaneJob) -> None:
         self.done, self.began = 0, time.monotonic()
         self.sandbox.submit(order)
 
-    def feed(self, event: Event) -> Ended | None:
-        if not isinstance(event, Progress):
-            return event
+    def progress(self, part: TestReport) -> None:
         test = self.left[0].test  # with its place, which the lane does not know
-        report: TestReport = event.value
         self.done += 1
-        self._take(replace(report, evidence=replace(report.evidence, test=test)))
-        return None
+        self._take(replace(part, evidence=replace(part.evidence, test=test)))
 
     def drop(self) -> None:
         """Ends its process, and with that the tests that it is at."""
@@ -105,11 +99,12 @@ class LaneSlot(Worker[LaneJob, Ended]):
         return self.order.orders[self.done :] if isinstance(self.order, RunTests) else ()
 
 
-class Lanes(Pool[LaneSlot, LaneJob, Ended]):
+class Lanes(Pool[LaneSlot, LaneJob]):
     """Lanes that work under the settings of an epoch; a lane of an older epoch enters it first.
 
     take: called with the report on each test. reduced: called with the end of a reduction and its
-    seconds. returned: tests that have to be run again, since their lane has ended without a report.
+    seconds. look: called while lanes work. returned: tests that have to be run again, since their
+    lane has ended without a report. arguments: of the processes of lanes.
     """
 
     def __init__(
@@ -125,16 +120,16 @@ class Lanes(Pool[LaneSlot, LaneJob, Ended]):
         self._config = config
         self.take: Callable[[TestReport], None] = lambda report: None
         self.reduced: Callable[[ReduceFinding, Ended, float], None] = lambda *end: None
-        arguments = {
+        self.look: Callable[[], None] = lambda: None
+        self.arguments = {
             "config": as_json(config),
             "producer": "" if only_reduces else config.producer.service,
             "reducer": config.reducer.service,
             "cache": str(cache),
         }
         preload = *PRELOAD, *config.producer.preload, *config.reducer.preload
-        self.server = ForkServer(preload, warm=(SERVICE, arguments), name="lanes")
+        self.server = ForkServer(preload, warm=(SERVICE, self.arguments), name="lanes")
         self._lends = [self.server, *compilers]
-        self._arguments = arguments
         self._entered = Enter(UNSTARTED, 0, config.case, (), (), {}, {})
         self.returned: deque[Order] = deque()
         self._returns: Counter[TestId] = Counter()
@@ -152,13 +147,24 @@ class Lanes(Pool[LaneSlot, LaneJob, Ended]):
         )
         sandbox = Sandbox(
             SERVICE,
-            self._arguments,
+            self.arguments,
             limits,
             name=f"lane {number}",
             server=self.server,
             lends=self._lends,
         )
-        return LaneSlot(sandbox, lambda report: self.take(report))
+        return self._slot(sandbox, here=True)
+
+    def _slot(self, sandbox: Sandbox, here: bool) -> LaneSlot:
+        return LaneSlot(sandbox, lambda report: self.take(report), here)
+
+    def join(self, sandbox: Sandbox) -> None:
+        """Adds a lane on another machine."""
+        self.workers.append(self._slot(sandbox, here=False))
+
+    def wait(self, timeout: float | None = None) -> None:
+        super().wait(timeout)
+        self.look()
 
     def call(self, job: Job[A]) -> Reply[A] | Trouble:
         """Has the first lane do a job, and waits for it; again if somebody else has killed it."""
@@ -177,7 +183,7 @@ class Lanes(Pool[LaneSlot, LaneJob, Ended]):
         """Starts a lane, or has it enter the epoch."""
         if worker.epoch == self._entered.number:
             return
-        worker.sandbox.rearm({**self._arguments, "entered": as_json(self._entered)})
+        worker.sandbox.rearm({**self.arguments, "entered": as_json(self._entered)})
         if worker.epoch != UNSTARTED:
             self.begin(worker, self._entered)
         worker.epoch = self._entered.number

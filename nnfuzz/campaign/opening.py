@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
 from nnfuzz.backend.registry import BackendRegistry
@@ -113,6 +113,9 @@ def opened(opening: Opening) -> Iterator[Session]:
         variables = {name: tuple(own) for name, own in support.variables.items()}
         for runner in runners:
             runner.close()  # lanes have workers of their own
+        if config.ray:
+            versions = support.versions.backends
+            stack.enter_context(_cluster(config, lanes, versions, opening.observer.note))
 
         def enter(number: int, epoch: int, case: CaseConfig) -> None:
             seen, ignored = tuple(recorder.known_in(number)), tuple(recorder.ignored)
@@ -154,6 +157,20 @@ def _known(runner: BackendRunner, recorder: Recorder) -> Compiler:
     ran = recorder.figures.by_backend.get(runner.name)
     works = runner.works or bool(ran and ran["ok"])
     return Compiler(runner.habits, runner.release, runner.elementary, works)
+
+
+def _cluster(
+    config: CampaignConfig,
+    lanes: Lanes,
+    versions: Mapping[str, Mapping[str, str]],
+    note: Callable[[str], None],
+) -> AbstractContextManager[object]:
+    """Lanes on the nodes of a Ray cluster. Raises: ConfigError."""
+    try:
+        from nnfuzz.campaign.on_ray import Cluster
+    except ImportError as error:
+        raise ConfigError("setting ray needs Ray: pip install 'nnfuzz[ray]'") from error
+    return Cluster(config, lanes, versions, note)
 
 
 # -- knowledge about compilers ----------------------------------------------------------------

@@ -53,7 +53,7 @@ def reduce_campaign(
         lanes.reduced = reducer.ended
         try:
             while reducer.left and not stopped():
-                lanes.dispatch(lambda: reducer.next(math.inf))
+                lanes.dispatch(lambda lane: reducer.next(math.inf))
                 lanes.wait(_TICK_SECONDS)
         finally:
             reducer.drop()

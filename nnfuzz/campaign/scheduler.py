@@ -22,7 +22,7 @@ from nnfuzz.campaign.cpu import CpuMeter
 from nnfuzz.campaign.epochs import Epochs
 from nnfuzz.campaign.indexes import Indexes
 from nnfuzz.campaign.lane_jobs import LaneJob, Order, RunTests, TestReport
-from nnfuzz.campaign.lanes import Lanes, PoolError
+from nnfuzz.campaign.lanes import Lanes, LaneSlot, PoolError
 from nnfuzz.campaign.processes import PATIENCE
 from nnfuzz.campaign.reducing import Reducer
 from nnfuzz.campaign.suspects import Suspects
@@ -33,7 +33,6 @@ from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.observer import CampaignSnapshot, Observer, counted
 from nnfuzz.records.rows import EventRow, HangRow
 from nnfuzz.sandbox.events import Standstill
-from nnfuzz.sandbox.sandbox import wait
 from nnfuzz.store.database import DAMAGE, StoreError
 from nnfuzz.store.evidence import Evidence
 from nnfuzz.store.recorder import Recorder
@@ -161,9 +160,9 @@ class Scheduler:
     def _step(self, next_range: Callable[[], list[Order]]) -> None:
         """Hands work to idle lanes, and takes their reports."""
 
-        def more() -> LaneJob | None:
+        def more(lane: LaneSlot) -> LaneJob | None:
             allowed = self.reducer.share() * self.seconds()
-            if not self._probing and (reduction := self.reducer.next(allowed)):
+            if lane.here and not self._probing and (reduction := self.reducer.next(allowed)):
                 return reduction
             orders = next_range()
             return RunTests(tuple(orders)) if orders else None
@@ -172,15 +171,12 @@ class Scheduler:
         self._wait()
 
     def _wait(self) -> None:
-        sandboxes = [*self.lanes.sandboxes()]
-        if not any(sandbox.busy for sandbox in sandboxes):
+        if not any(lane.sandbox.busy for lane in self.lanes.workers):
             time.sleep(LEAST_TICK_SECONDS)
-        events = wait(sandboxes, TICK_SECONDS)
-        for sandbox in sandboxes:
-            for standstill in sandbox.take_standstills():
+        self.lanes.wait(TICK_SECONDS)
+        for lane in self.lanes.workers:
+            for standstill in lane.sandbox.take_standstills():
                 self._note_standstill(standstill)
-        for sandbox, event in events:
-            self.lanes.feed(sandbox, event)
         if time.monotonic() - self._last_tick > SHOWN_SECONDS:
             self._tick()
         if time.monotonic() - self._last_trim > TRIM_SECONDS:
@@ -374,7 +370,7 @@ class Scheduler:
         self._over_at = begun + grace
 
         while self.reducer.left and not self._stopped() and time.monotonic() < self._over_at:
-            self.lanes.dispatch(lambda: self.reducer.next(math.inf))
+            self.lanes.dispatch(lambda lane: self.reducer.next(math.inf) if lane.here else None)
             self._wait()
             self._over_at = max(self._over_at, begun + granted())
         if left := self.recorder.open():

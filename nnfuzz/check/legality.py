@@ -9,19 +9,19 @@ inference over the lowering of one instance.
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
 
 import onnx
+from packaging.version import Version
 
 from nnfuzz.check.instances import OpInstance, SignatureTypes, fixed_output, solved
 from nnfuzz.check.judgements import NOTHING_KEPT, Judgements
-from nnfuzz.check.late_schemas import TYPE, SchemaDifference, missing, uses
 from nnfuzz.check.reference_implementations import one_node, unknown_operators
 from nnfuzz.generate.catalog import signature_key
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.ir.opset_imports import domain_version
+from nnfuzz.ir.opset_imports import OWN_DOMAINS, domain_version
 from nnfuzz.materialize.emit import OPSETS
 from nnfuzz.materialize.errors import GraphFault
 from nnfuzz.materialize.older import WHOLE
@@ -35,6 +35,12 @@ RANKS = (2, 3, 4, 1, 5, 0)
 DRAWS = 6
 """Instances of an operator that are looked at for different lowerings."""
 Types = frozenset[str]
+LATE: Mapping[tuple[str, int], tuple[str, Types]] = {
+    ("Attention", 25): ("1.23.0", frozenset(("left_window_size", "right_window_size"))),
+    ("GlobalLpPool", 22): ("1.18.0", frozenset(("tensor(bfloat16)",))),
+}
+"""Attributes and types by operator and version that a later release of onnx added than the one that
+introduced the opset: a compiler that is built with the older one rightly refuses them."""
 
 
 def illegal(
@@ -88,13 +94,18 @@ def _legal(spec: type[OpSpec], opset: int, release: str | None) -> str:
     signatures = spec.signatures()
     if spec.since > opset or not _defined(spec, opset):
         return "0" * len(signatures)
-    lacking = missing(release)
-    judge = (
-        _Schema(spec, opset, lacking)
-        if names_one_operator(spec) and opset >= WHOLE
-        else _Lowering(spec, opset, lacking)
-    )
+    judging = _Schema if names_one_operator(spec) and opset >= WHOLE else _Lowering
+    judge = judging(spec, opset, release)
     return "".join("01"[judge.admits(signature)] for signature in signatures)
+
+
+def late(operator: str, opset: int, release: str | None) -> Types:
+    """The attributes and types of an operator that a release of onnx lacks; none for None."""
+    if release is None or not onnx.defs.has(operator):
+        return frozenset()
+    since = onnx.defs.get_schema(operator, max_inclusive_version=opset).since_version
+    added, names = LATE.get((operator, since), ("0", frozenset()))
+    return names if Version(added) > Version(release) else frozenset()
 
 
 def names_one_operator(spec: type[OpSpec]) -> bool:
@@ -127,7 +138,7 @@ def lowered(spec: type[OpSpec], opset: int) -> Iterator[onnx.ModelProto]:
     Dtypes that an opset lacks are often written in other ways, so each instance is written with
     dtypes of every width.
     """
-    judge = _Lowering(spec, opset, ())
+    judge = _Lowering(spec, opset)
     widths = {tuple(dtype.itemsize for dtype in s[0].values()): s for s in spec.signatures()}
     for instance in judge.instances:
         yield judge.model(instance)
@@ -142,20 +153,12 @@ def lowered(spec: type[OpSpec], opset: int) -> Iterator[onnx.ModelProto]:
 class _Schema:
     """The type constraints of the ONNX operator that has a spec's name."""
 
-    def __init__(
-        self, spec: type[OpSpec], opset: int, lacking: Collection[SchemaDifference]
-    ) -> None:
+    def __init__(self, spec: type[OpSpec], opset: int, release: str | None) -> None:
         self.spec = spec
         schema = onnx.defs.get_schema(spec.name, max_inclusive_version=opset)
-        late = {
-            (d.name, d.detail)
-            for d in lacking
-            if (d.operator, d.since, d.kind) == (spec.name, schema.since_version, TYPE)
-        }
+        lacking = late(spec.name, opset, release)
         named = {
-            c.type_param_str: frozenset(
-                t for t in c.allowed_type_strs if (c.type_param_str, t) not in late
-            )
+            c.type_param_str: frozenset(c.allowed_type_strs) - lacking
             for c in schema.type_constraints
         }
         self.variables = [i.type_str for i in schema.inputs]
@@ -189,10 +192,8 @@ class _Lowering:
     that gets an instance of its own. A signature is legal if all of its instances are.
     """
 
-    def __init__(
-        self, spec: type[OpSpec], opset: int, lacking: Collection[SchemaDifference]
-    ) -> None:
-        self.spec, self.opset, self.lacking = spec, opset, lacking
+    def __init__(self, spec: type[OpSpec], opset: int, release: str | None = None) -> None:
+        self.spec, self.opset, self.release = spec, opset, release
         self.instances = self._variants()
 
     def admits(self, signature: SignatureTypes) -> bool:
@@ -235,7 +236,12 @@ class _Lowering:
         model = self.model(instance)
         if unknown_operators(model):  # inference passes over them
             return False
-        if uses(model, self.lacking, self.opset):
+        if any(
+            attribute.name in late(node.op_type, self.opset, self.release)
+            for node in model.graph.node
+            if node.domain in OWN_DOMAINS
+            for attribute in node.attribute
+        ):
             return False
         for value in (*model.graph.input, *model.graph.output):
             value.type.tensor_type.ClearField("shape")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nnfuzz.backend.outcome import Stage
 from nnfuzz.check.reference_implementations import Arrays
-from nnfuzz.materialize.walk import graphs, qualified_name
 
 if TYPE_CHECKING:
     import onnx
@@ -21,8 +20,7 @@ Runtime = Callable[["onnx.ModelProto", Sequence[np.ndarray]], Arrays]
 """Runs a model with inputs x0, x1 ... Raises: Unavailable, or any other error."""
 EVALUATOR = "onnx.reference"
 BODY = "function body"
-STANDARD_IMPLEMENTATION = "standard implementation"
-STRICT = (EVALUATOR, BODY, STANDARD_IMPLEMENTATION)
+STRICT = (EVALUATOR, BODY)
 """The authorities: a difference from them without a `Waiver` is a problem."""
 
 
@@ -65,22 +63,6 @@ def run_body(model: onnx.ModelProto, arrays: Sequence[np.ndarray]) -> Arrays:
     if [n.op_type for n in opened.graph.node] == [n.op_type for n in model.graph.node]:
         raise Unavailable("no operator of the model is defined by a function")
     return run_reference(opened, arrays)
-
-
-def runtime_of_standard_implementations(own: Iterable[type[OpRun]]) -> Runtime:
-    """onnx.reference with other implementations of some operators, for models that have these.
-
-    Raises (the runtime): Unavailable.
-    """
-    known = list(own)
-    names = {".".join(filter(None, (op.op_domain, op.__name__))) for op in known}
-
-    def run(model: onnx.ModelProto, arrays: Sequence[np.ndarray]) -> Arrays:
-        if names.isdisjoint(qualified_name(n) for part in graphs(model.graph) for n in part.node):
-            raise Unavailable("no standard implementation is given of these operators")
-        return run_reference(model, arrays, known)
-
-    return run
 
 
 def runtime_of(backend: Backend) -> Runtime:

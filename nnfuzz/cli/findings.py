@@ -1,41 +1,74 @@
-"""Findings as commands take them: a folder that is checked, and the backend to run it on."""
+"""Findings as commands take them: a checked folder, the backend to run it on, and what is done."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
+from nnfuzz.backend.interface import check_inputs, read_interface
+from nnfuzz.backend.outcome import Stage
+from nnfuzz.backend.registry import BackendRegistry, BackendSpec
+from nnfuzz.backend.releases import releases_of
+from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.base.untrusted import making_sense, parsed_model
+from nnfuzz.campaign.post_reduction import reduce_campaign
+from nnfuzz.cli.consent import Consent
 from nnfuzz.cli.errors import tell
+from nnfuzz.experiment.bisection import Bisection, BisectionStep
+from nnfuzz.findings.folder import FindingError, read_finding, smallest
+from nnfuzz.findings.reduced import reduce_folder
+from nnfuzz.findings.replay import Releases, Replayed, regeneration, replay_export, replay_finding
+from nnfuzz.ir.sizes import by_copy
+from nnfuzz.materialize.opsets import DYNAMIC
+from nnfuzz.records.config import CampaignConfig
+from nnfuzz.records.finding import Finding
+from nnfuzz.records.rows import FindingRow
+from nnfuzz.reduction.case import CaseReduction, NotReduced, ReduceConfig
+from nnfuzz.store.store import Store
+from nnfuzz.testcase.client import ProducerClient
 
-if TYPE_CHECKING:
-    from nnfuzz.backend.registry import BackendRegistry, BackendSpec
-    from nnfuzz.cli.consent import Consent
-    from nnfuzz.records.finding import Finding
+NOTHING_TO_REDUCE = (
+    "invalid models have a handful of operators from the start: there is nothing to reduce"
+)
 
 
 def chosen_model(finding: Path, original: bool) -> Path:
     """The folder of the reduced model where a finding has one and `original` is not asked for; else
     the finding's own. A note names the model that is taken.
     """
-    from nnfuzz.findings.folder import smallest
-
     folder = finding if original else smallest(finding)
     if folder != finding:
         tell(f"the reduced model is taken, {folder}; --original takes the one it came from")
     return folder
 
 
-def open_with_consent(folder: Path, consent: Consent) -> Finding:
-    """The finding in a folder, with the plug-ins that may run. Raises: Unreadable, FindingError."""
-    from nnfuzz.library import replaying
+def open_finding(folder: Path, consent: Consent) -> Finding:
+    """The finding in a folder with a model that makes sense, and with the plug-ins that may run.
 
-    finding = replaying.open_finding(folder, consent)
+    Raises: Unreadable, FindingError if there is none or a file of it is damaged or missing.
+    """
+    finding = read_finding(folder, consent)
     plugins = dict.fromkeys([*finding.config["plugins"], *consent.given])
-    return replace(finding, config={**finding.config, "plugins": list(plugins)})
+    finding = replace(finding, config={**finding.config, "plugins": list(plugins)})
+    case, file = finding.case, folder / "model.onnx"
+    if not case.model:
+        if finding.failure.stage is not Stage.EXPORT:  # only an exporter's finding may lack it
+            raise FindingError(f"{file} is missing or empty: copy the whole folder of the finding")
+        return finding
+    parsed_model(case.model, file)
+    if not case.graph:
+        raise FindingError(f"{folder}: there is no graph of the model; its repro.py runs it")
+    if case.fault:  # the fault may be in the declared inputs, which then fit none
+        return finding
+    with making_sense(folder):
+        declared = read_interface(case.model)[0]
+        for inputs in by_copy(case.inputs) if case.exporter == DYNAMIC else [case.inputs]:
+            check_inputs(declared, inputs)
+    return finding
 
 
 def backends_of(
@@ -46,8 +79,6 @@ def backends_of(
     needed: name of a backend that must be there.
     Raises: RegistryError; UsageError if the needed one is in a plug-in that may not run.
     """
-    from nnfuzz.backend.registry import BackendRegistry
-
     own = finding.backend
     stored = [path for path in (own.plugins if own else ()) if Path(path).is_file()]
     registry = BackendRegistry.discover([*plugins, *stored])
@@ -80,12 +111,107 @@ def opened_for_run(
     finding: Path, original: bool, text: str, plugins: Iterable[Path]
 ) -> tuple[Path, Finding, BackendSpec | None]:
     """The folder of the chosen model, its finding, and the backend that runs it (None for a finding
-    without a model). Raises: as `open_with_consent` and `backend_of` do.
+    without a model). Raises: as `open_finding` and `backend_of` do.
     """
-    from nnfuzz.cli.consent import Consent
-
     folder = chosen_model(finding, original)
     consent = Consent(folder, plugins)
-    opened = open_with_consent(folder, consent)
+    opened = open_finding(folder, consent)
     spec = backend_of(opened, text, plugins, consent) if opened.case.model else None
     return folder, opened, spec
+
+
+@contextmanager
+def _producer_of(finding: Finding) -> Iterator[ProducerClient]:
+    """A producer in the configuration of a finding. Raises: Unreadable for a damaged test case."""
+    with ProducerClient(finding.case.id.seed, finding.config) as producer:
+        if finding.case.model and not finding.case.fault:
+            producer.check(finding.case)
+        yield producer
+
+
+def replayed(finding: Finding, spec: BackendSpec | None, regenerate: bool) -> Replayed:
+    """Runs a finding again, on a backend.
+
+    spec: None for the finding of an exporter, which has no model. regenerate: whether the test case
+    is also made anew from its seed; a line says how it differs.
+    Raises: FindingError, RunnerError, ProducerError.
+    """
+    if regenerate and finding.origin.reduction:
+        raise FindingError("a reduced test case has no seed: --regenerate is for what it came from")
+    with _producer_of(finding) as producer:
+        if regenerate:
+            differences = regeneration(finding, producer.produce(finding.case.id))
+            says = "; ".join(differences) or "byte for byte the same test case"
+            typer.echo(f"regenerated {finding.case.id}: {says}")
+        if not finding.case.model:
+            return replay_export(finding, producer)
+        if spec is None:
+            raise FindingError("the finding names no backend: say --backend NAME")
+        with BackendRunner(spec) as runner:
+            return replay_finding(finding, runner, producer, thorough=True)
+
+
+def bisected(
+    finding: Finding,
+    spec: BackendSpec,
+    oldest: str,
+    newest: str,
+    answered: Callable[[BisectionStep], None],
+) -> list[Bisection]:
+    """Finds the release of the compiler with which a finding came, and the one with which it went.
+
+    oldest, newest: releases between which to look (nnfuzz.findings.replay.Releases.bisect).
+    answered: receives the answer of each release.
+    Raises: FindingError if there are no such releases, NotReproduced, RunnerError, ProducerError.
+    """
+    registry = BackendRegistry.discover(spec.plugins)
+    backend = registry.get(spec.name)
+    if not backend.distribution:
+        raise FindingError(
+            f"{spec.name} names no package (Backend.distribution), so it has no releases to bisect"
+        )
+    listed = releases_of(backend)
+    for asked in filter(None, (oldest, newest)):
+        if asked not in listed:
+            raise FindingError(f"{spec.name} has no release {asked}; there are {', '.join(listed)}")
+    typer.echo(f"finding: {finding.signature}")
+    with _producer_of(finding) as producer:
+        releases = Releases(finding, spec, registry, producer, listed, answered)
+        return releases.bisect(oldest, newest)
+
+
+def reduced(
+    folder: Path, text: str, plugins: Iterable[Path], config: ReduceConfig
+) -> tuple[CaseReduction, Finding]:
+    """Reduces a finding, and writes the smallest one into FINDING/reduced. text: names a backend.
+
+    Raises: FindingError for a finding that cannot be reduced, or no longer reproduces; RunnerError,
+    WorkerError, and as `opened_for_run`.
+    """
+    consent = Consent(folder, plugins)
+    finding = open_finding(folder, consent)
+    spec = backend_of(finding, text, plugins, consent)
+    if finding.case.fault:
+        raise FindingError(NOTHING_TO_REDUCE)
+    with _producer_of(finding):
+        pass
+    try:
+        return reduce_folder(folder, config, spec, trusted=consent)
+    except NotReduced as error:
+        raise FindingError(f"{folder}: {error}") from error
+
+
+def reduced_campaign(
+    campaign: Path, plugins: Iterable[Path], workers: int, budget: int, asked: Callable[[], bool]
+) -> list[FindingRow]:
+    """Reduces all findings of a campaign that are not reduced yet; returns those that remain.
+
+    asked: whether the user wants it to end. Raises: FindingError for a campaign of invalid models;
+    StoreError, and as Consent.require.
+    """
+    with Store.open(campaign) as store:
+        config = CampaignConfig.from_json(store.config())
+        Consent(campaign, plugins).require(config.plugins)
+        if config.case.invalid:
+            raise FindingError(NOTHING_TO_REDUCE)
+        return reduce_campaign(store, tell, workers, budget, asked)

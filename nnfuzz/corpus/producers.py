@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -12,7 +12,7 @@ from nnfuzz.base.reading import Json
 from nnfuzz.corpus.jobs import ListInstances, ListKeys, MakeEntry
 from nnfuzz.corpus.layout import Entry
 from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.sandbox.events import Event, Limits, Progress, Reply, event_line
+from nnfuzz.sandbox.events import Limits, Reply, event_line
 from nnfuzz.sandbox.forkserver import ForkServer
 from nnfuzz.sandbox.job import Job
 from nnfuzz.sandbox.pool import Ended, Pool, Worker
@@ -36,24 +36,14 @@ class _Order(Generic[J]):
     event: Ended | None = None
 
 
-class _Maker(Worker[_Order[Any], Ended]):
+class _Maker(Worker[_Order[Any]]):
     """One worker."""
-
-    def __init__(self, sandbox: Sandbox) -> None:
-        self.sandbox = sandbox
-
-    @property
-    def sandboxes(self) -> Sequence[Sandbox]:
-        return (self.sandbox,)
 
     def begin(self, order: _Order[Any]) -> None:
         self.sandbox.submit(order.job)
 
-    def feed(self, event: Event) -> Ended | None:
-        return None if isinstance(event, Progress) else event
 
-
-class Producers(Pool[_Maker, _Order[Any], Ended]):
+class Producers(Pool[_Maker, _Order[Any]]):
     """Any number of workers, each with the same settings. A context manager."""
 
     def __init__(
@@ -115,7 +105,7 @@ class Producers(Pool[_Maker, _Order[Any], Ended]):
         orders, most = map(_Order, jobs), AHEAD * len(self.workers)
         waiting: deque[_Order[J]] = deque()
 
-        def more() -> _Order[J] | None:
+        def more(worker: _Maker) -> _Order[J] | None:
             order = next(orders, None) if len(waiting) < most else None
             waiting.extend([order] if order else [])
             return order

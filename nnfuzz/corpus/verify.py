@@ -24,7 +24,8 @@ from nnfuzz.base.writing import ROUNDED, as_json
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.corpus.layout import CASE, NO_TOLERANCES, DataSet, NotTensors, TestFolder, Tolerances
 from nnfuzz.corpus.tolerance import Tolerance
-from nnfuzz.experiment.blocking import ProducerJudge, examine
+from nnfuzz.experiment.compilers import examine
+from nnfuzz.experiment.result import Workbench
 from nnfuzz.ir.dtypes import is_floating
 from nnfuzz.records.observer import Steps
 from nnfuzz.testcase.case import CaseConfig, TestCase
@@ -101,11 +102,10 @@ def verify(
         ProducerClient(0, config) if ours else nullcontext() as producer,
         steps("tests", len(tests)) as advance,
     ):
-        judge = producer.judge if producer else None
         levels, end = levels or runner.backend.default_levels(), time.monotonic() + seconds
         for test in tests:
             if time.monotonic() < end:
-                found = verify_one(test, runner, judge, levels, producer)
+                found = verify_one(test, runner, producer, levels)
             else:
                 late = test.name, runner.name
                 found = [LevelResult(*late, lv, Status.SKIPPED, NOT_BEGUN) for lv in levels]
@@ -119,14 +119,13 @@ def verify(
 def verify_one(
     test: TestFolder,
     runner: BackendRunner,
-    judge: ProducerJudge | None,
+    bench: Workbench | None,
     levels: Sequence[str],
-    producer: ProducerClient | None = None,
 ) -> list[LevelResult]:
     """The results of one test, one per level.
 
-    producer: lets ONNX's reference evaluator contradict the envelope. Raises: OptionError for an
-    unknown level.
+    bench: judges by the envelope where the graph is known; None: by tolerance alone. Raises:
+    OptionError for an unknown level.
     """
 
     def everywhere(status: Status, error: Exception | str) -> list[LevelResult]:
@@ -134,12 +133,12 @@ def verify_one(
         return [LevelResult(test.name, runner.name, lv, status, message, details) for lv in levels]
 
     try:
-        cases = list(test.cases()) if judge else []
+        cases = list(test.cases()) if bench else []
         if lacking := _foreign(cases).difference(runner.backend.domains):
             wants = f"it needs operators of the domain {', '.join(sorted(lacking))}"
             return everywhere(Status.SKIPPED, f"{wants}, which {runner.name} does not take")
-        if cases and judge is not None:
-            parts = [_by_envelope(test, c, runner, judge, levels, producer) for c in cases]
+        if cases and bench is not None:
+            parts = [_by_envelope(test, c, runner, bench, levels) for c in cases]
         else:
             parts = list(_by_tolerance(test, runner, levels))
         return [_worst(results) for results in zip(*parts)]
@@ -159,11 +158,10 @@ def _by_envelope(
     test: TestFolder,
     case: TestCase,
     runner: BackendRunner,
-    judge: ProducerJudge,
+    bench: Workbench,
     levels: Sequence[str],
-    producer: ProducerClient | None,
 ) -> list[LevelResult]:
-    result = examine(case, runner, judge, levels, producer=producer)
+    result = examine(case, runner, bench, levels, thorough=True)
     mismatches = result.verdict.mismatches if result.verdict else {}
     judged = [
         _result(test, o, list(map(str, mismatches.get(o.target, ())))) for o in result.outcomes

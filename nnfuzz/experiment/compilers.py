@@ -2,15 +2,45 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from nnfuzz.backend.outcome import Outcome
 from nnfuzz.backend.runner import BackendRunner, RunnerError
-from nnfuzz.experiment.result import Run
+from nnfuzz.experiment.lane import Lane
+from nnfuzz.experiment.result import Plan, Result, Run, Workbench
 from nnfuzz.sandbox.events import Event
 from nnfuzz.sandbox.sandbox import wait
+from nnfuzz.testcase.case import TestCase
+
+
+def examine(
+    case: TestCase,
+    runner: BackendRunner,
+    bench: Workbench,
+    levels: Iterable[str] | None = None,
+    without: Iterable[str] = (),
+    seconds: float = math.inf,
+    thorough: bool = False,
+) -> Result:
+    """Runs the case once at the given levels (default: the backend's pair) and judges it in full.
+
+    without: passes to switch off. seconds: see BackendRunner.submit. thorough: whether
+    onnx.reference is asked about wrong outputs, and silent deaths are located. Raises: OptionError
+    for an unknown level, RunnerError, ProducerError.
+    """
+    levels = tuple(levels or runner.backend.default_levels())
+    plan = Plan(
+        runs=[Run(runner.name, case, levels, without=tuple(without), seconds=seconds)],
+        levels={runner.spec.name: runner.backend.levels},
+        habits={runner.name: runner.habits},
+        locates=thorough,
+        arbitrates=thorough,
+    )
+    with CompilerProcesses({runner.name: runner}) as compilers:
+        return Lane(compilers, bench).test(case, plan)
 
 
 class CompilerProcesses:

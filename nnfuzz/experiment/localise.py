@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -23,11 +23,10 @@ from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.backend.target import EXPORTED, MODULE, ONNX, Pipeline, Target
 from nnfuzz.compare.flip import Blame, Coordinate, State, blame, state_of
-from nnfuzz.experiment.blocking import ProducerJudge, examine
+from nnfuzz.experiment.compilers import examine
 from nnfuzz.experiment.judge import OWN_FORMS
 from nnfuzz.experiment.judgement import with_mismatches
-from nnfuzz.experiment.pipelines import shorten_pipeline
-from nnfuzz.experiment.result import Result, form_of
+from nnfuzz.experiment.result import Result, Workbench, form_of
 from nnfuzz.materialize.validity import invalid
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.client import ProducerError
@@ -40,15 +39,15 @@ MOST_RUNS = 120
 """Runs of the backend that the first round of switching passes off may take."""
 
 
-class Workbench(Protocol):
+Failing = Callable[[Sequence[str]], Collection[str]]
+"""Which of some pipelines, as texts, fail in the way that matters."""
+
+
+class LocalisingBench(Workbench, Protocol):
     """The part of a producer's interface that localisation uses; ProducerClient has it."""
 
-    @property
-    def judge(self) -> ProducerJudge: ...
     def expose(self, case: TestCase) -> TestCase: ...
     def lift(self, case: TestCase) -> TestCase: ...
-    def lower(self, case: TestCase) -> TestCase: ...
-    def reference(self, case: TestCase) -> Outcome: ...
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,7 @@ class _Search:
     case: TestCase
     failure: Failure
     runner: BackendRunner
-    producer: Workbench
+    producer: LocalisingBench
     states: dict[Target, State] = field(default_factory=dict)
     rows: list[Ablation] = field(default_factory=list)
     good: frozenset[str] = frozenset({CURED})
@@ -105,7 +104,7 @@ class _Search:
         of the outcome.
         """
         limits = levels, without, self.seconds
-        result = examine(self.case, self.runner, self.producer.judge, *limits)
+        result = examine(self.case, self.runner, self.producer, *limits)
         ended = [sum(o.seconds.values()) for o in result.outcomes if o.ok]
         if self.failure.kind is OutcomeKind.TIMEOUT and ended:
             self.seconds = patience(max(ended))
@@ -136,7 +135,7 @@ class _Search:
         """
         with contextlib.suppress(ProducerError):
             made = self.producer.lower(self.case)
-            result = examine(made, self.runner, self.producer.judge, [level])
+            result = examine(made, self.runner, self.producer, [level])
             self.states |= {o.target: state_of(o) for o in result.outcomes}
         if self.failure.kind is not OutcomeKind.MISMATCH:
             state = State.IMPORT if _invalid(self.case, self.failure) else State.RIGHT
@@ -160,7 +159,7 @@ class _Search:
         with contextlib.suppress(ProducerError):
             made = self.producer.lower(self.case)
             with BackendRunner(replace(spec, options=options), self.runner.registry) as usual:
-                result = examine(made, usual, self.producer.judge, [level])
+                result = examine(made, usual, self.producer, [level])
             self.states |= {o.target: state_of(o) for o in result.outcomes}
 
     def failing(self, levels: Sequence[str]) -> list[str]:
@@ -211,7 +210,7 @@ class _Search:
 
 
 def localise(
-    case: TestCase, failure: Failure, runner: BackendRunner, producer: Workbench
+    case: TestCase, failure: Failure, runner: BackendRunner, producer: LocalisingBench
 ) -> Localisation | None:
     """Runs the experiments on the backend of `runner`.
 
@@ -318,7 +317,7 @@ def _ablated(level: str, fired: Sequence[str] | None, passes: Sequence[str]) -> 
 
 
 def _first_wrong(
-    case: TestCase, level: str, runner: BackendRunner, producer: Workbench
+    case: TestCase, level: str, runner: BackendRunner, producer: LocalisingBench
 ) -> tuple[str, str, str]:
     """Returns the operator and the name of the first wrong value, and a sentence.
 
@@ -329,7 +328,7 @@ def _first_wrong(
         exposed = producer.expose(case)
     except ProducerError:
         return "", "", "the model cannot be exported with every value as an output"
-    result = examine(exposed, runner, producer.judge, [level])
+    result = examine(exposed, runner, producer, [level])
     (outcome,) = result.outcomes
     wrong = {m.output for m in wrong_outputs(result.verdict) if m.target == outcome.target}
     for node in exposed.graph.nodes:
@@ -343,7 +342,7 @@ def _first_wrong(
 
 
 def _in_wider_dtypes(
-    case: TestCase, level: str, runner: BackendRunner, producer: Workbench
+    case: TestCase, level: str, runner: BackendRunner, producer: LocalisingBench
 ) -> list[str]:
     """Returns one sentence on the result of the same model with wider floats.
 
@@ -353,7 +352,7 @@ def _in_wider_dtypes(
         lifted = producer.lift(case)
     except ProducerError:
         return []
-    (outcome,) = examine(lifted, runner, producer.judge, [level]).outcomes
+    (outcome,) = examine(lifted, runner, producer, [level]).outcomes
     after = lifted.graph.dtypes
     pairs = {(old, after[name]) for name, old in case.graph.dtypes.items() if old != after[name]}
     change = " and ".join(f"{wide} for {narrow}" for narrow, wide in sorted(pairs))
@@ -398,3 +397,22 @@ _PARTS = {
     Stage.COMPILE: "importer or code generation",
 }
 """Stage -> the component that works in it."""
+
+
+def shorten_pipeline(text: str, failing: Failing) -> str:
+    """A failing pipeline with one of its steps alone if that fails, too; else without those that
+    can be left out, one after the other, in as many runs as there are steps.
+    """
+    pipeline = Pipeline.parse(text)
+    if len(pipeline.steps) < 2:
+        return text
+    alone = [str(Pipeline(pipeline.level, (step,))) for step in pipeline.steps]
+    bad = failing(alone)
+    if one := next((text for text in alone if text in bad), ""):
+        return one
+    steps = list(pipeline.steps)
+    for step in pipeline.steps:
+        fewer = Pipeline(pipeline.level, tuple(other for other in steps if other != step))
+        if len(steps) > 2 and failing([str(fewer)]):
+            steps.remove(step)
+    return str(Pipeline(pipeline.level, tuple(steps)))

@@ -77,7 +77,7 @@ class Plan:
     way. isolates: whether a failure is worth running the targets that isolate its fault. levels: by
     compiler, the least optimised first. habits: by backend; mismatches that a habit explains are
     one failure. locates: whether beginnings of a model are run if a process dies of it without a
-    message.
+    message. arbitrates: whether onnx.reference is asked about wrong outputs.
     """
 
     runs: Sequence[Run]
@@ -87,6 +87,7 @@ class Plan:
     levels: Mapping[str, Sequence[str]] = field(default_factory=dict)
     habits: Mapping[str, Habits] = field(default_factory=dict)
     locates: bool = True
+    arbitrates: bool = True
 
 
 class Compilers(Protocol):

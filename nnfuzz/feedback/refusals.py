@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from nnfuzz.backend.outcome import Brief, OutcomeKind, Stage
 from nnfuzz.experiment.judgement import BLIND
-from nnfuzz.invalid.fault import INTERNAL, LATE, NOTHING, PLANTED, WORST_FIRST
 from nnfuzz.records.rows import TestRow
+from nnfuzz.vary.faults.fault import INTERNAL, LATE, NOTHING, PLANTED, WORST_FIRST
 
 
 def refusals(tests: Iterable[TestRow]) -> dict[str, dict[str, dict[str, int]]]:

@@ -36,12 +36,12 @@ from nnfuzz.findings.text import (
     portable,
     trimmed,
 )
-from nnfuzz.invalid.fault import Fault
 from nnfuzz.ir.view import GraphView
 from nnfuzz.records.finding import Finding, Origin
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.identity import parse_id
 from nnfuzz.triage.signature import Failure, Signature
+from nnfuzz.vary.faults.fault import Fault
 
 SCHEMA = 3
 DATA = ("finding.json", "report.md", "inputs.npz", "weights.npz", "expected.npz", "actual.npz")

@@ -20,8 +20,8 @@ from nnfuzz.base.files import write_atomically
 from nnfuzz.base.untrusted import below, read_json
 from nnfuzz.base.writing import as_json
 from nnfuzz.experiment.bisection import Bisection, BisectionStep, ReleaseAnswer, came, went
-from nnfuzz.experiment.blocking import ProducerJudge, examine
-from nnfuzz.experiment.result import Result
+from nnfuzz.experiment.compilers import examine
+from nnfuzz.experiment.result import Result, Workbench
 from nnfuzz.findings.folder import read_finding
 from nnfuzz.findings.report import tracker_report
 from nnfuzz.materialize.oldest import at_oldest_opset
@@ -63,18 +63,18 @@ class Replayed:
 def replay_finding(
     finding: Finding,
     runner: BackendRunner,
-    judge: ProducerJudge,
-    producer: ProducerClient | None = None,
+    bench: Workbench,
+    thorough: bool = False,
 ) -> Replayed:
     """Runs the model on the backend of `runner` and compares the failures with the finding's.
 
     On the finding's own backend the levels are those of the finding and the signature decides; on
     another one its default levels, and kind and stage.
-    producer: see nnfuzz.experiment.blocking.examine.
+    thorough: see nnfuzz.experiment.compilers.examine.
     """
     own = runner.name == finding.failure.backend
     levels = _levels(finding, runner) if own else None
-    result = examine(finding.case, runner, judge, levels, producer=producer)
+    result = examine(finding.case, runner, bench, levels, thorough=thorough)
     failures = tuple(f for f in result.failures if f.backend == runner.name)
     same = [f for f in failures if (_same if own else same_kind)(f, finding.failure)]
     if same:
@@ -178,7 +178,7 @@ class Releases:
     finding: Finding
     spec: BackendSpec
     registry: BackendRegistry
-    judge: ProducerJudge
+    bench: Workbench
     listed: Sequence[str]
     note: Callable[[BisectionStep], None]
 
@@ -242,7 +242,7 @@ class Releases:
         spec = replace(self.spec, release=release, label=self.finding.failure.backend)
         try:
             with BackendRunner(spec, self.registry) as runner:
-                replayed = replay_finding(self.finding, runner, self.judge)
+                replayed = replay_finding(self.finding, runner, self.bench)
         except (ReleaseError, RunnerError) as error:
             return BisectionStep(release, ReleaseAnswer.SKIPPED, str(error).splitlines()[0])
         same = [f for f in replayed.failures if same_kind(f, self.finding.failure)]

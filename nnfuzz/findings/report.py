@@ -31,11 +31,10 @@ from nnfuzz.ir.sizes import by_copy
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.records.finding import Finding
 from nnfuzz.reduction.healing import healed
-from nnfuzz.rewrite.catalogue import named
-from nnfuzz.rewrite.rewriting import parse_form
 from nnfuzz.testcase.identity import ForeignId
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
 from nnfuzz.triage.signature import FAILURES
+from nnfuzz.vary.rewrite.rewriting import named, parse_form
 
 MAX_MODEL_TEXT = 6000
 """Characters: a report leaves out the text of a model that is longer."""

@@ -3,13 +3,17 @@ wrong?"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nnfuzz.backend.agreement import strange
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.target import CPU, DIRECT, ONNX, Target
@@ -32,12 +36,11 @@ if TYPE_CHECKING:
     import onnx
 
     from nnfuzz.compare.criterion import Criterion
-    from nnfuzz.compare.envelope import Envelope
+    from nnfuzz.compare.envelope import Enclosure, Envelope
     from nnfuzz.ir.graph import Graph
     from nnfuzz.operators.registry import OpRegistry
 
 MESSAGE = 400  # characters of a compiler's message
-PYTORCH = "PyTorch"
 UNREACHED = ("it needs what only a compiler can compute, or no input decides on it",)
 FUSED = "right if every value is an output: it takes a fusion with nodes in front of it"
 ENDS = "the model up to this node fails in the same way, and without it does not"
@@ -85,26 +88,25 @@ def check_model(
     with Experiment(targets, plugins, isolated=False) as run:
         watch(f"running {', '.join(spec.label for spec in run.specs)}")
         result = run(case)
-        exposed = _exposed(run, case) if values and case.graph else None
-        examination = _Examination(run, case, registry, criterion, localise, watch, exposed)
-        values_of_nodes = examination.look()
-        places = [examination.place(finding) for finding in run.findings(result)]
-        places += [examination.place(own, hidden=True) for own in examination.hidden(result)]
-    outputs = examination.outputs(result)
-    if criterion and any(own.beyond for output in outputs for own in output.computed):
+        own = _Examination(run, case, registry, criterion, localise, watch)
+        if values and case.graph:
+            own.look()
+        places = [own.place(finding) for finding in run.findings(result)]
+        places += [own.place(finding, hidden=True) for finding in own.hidden(result)]
+    outputs = own.outputs(result)
+    if criterion and any(c.beyond for output in outputs for c in output.computed):
         known = {target for place in places for target in place.targets}
         with Experiment(targets, plugins, tolerance=tolerance, isolated=False) as run:
             watch("looking at what is beyond your tolerance")
             again = _Examination(run, case, registry, criterion, localise, watch)
-            strict = [again.place(finding) for finding in run.findings(run(case))]
-        places += [
-            replace(p, criterion=str(criterion)) for p in strict if known.isdisjoint(p.targets)
-        ]
+            for finding in run.findings(run(case)):
+                if known.isdisjoint(map(label, finding.failure.targets)):
+                    places.append(replace(again.place(finding), criterion=str(criterion)))
     return ModelCheck(
         case,
         result,
         outputs,
-        values_of_nodes,
+        own.values,
         tuple(places),
         str(criterion or ""),
         tuple(_notes(result)),
@@ -155,14 +157,6 @@ def case_to_check(
     return TestCase(ForeignId(seed), NO_GRAPH, data, dict(inputs), {}, {}, DIRECT, opset)
 
 
-def _exposed(run: Experiment, case: TestCase) -> TestCase | None:
-    """The case with every value as an output; None if it cannot be written so."""
-    try:
-        return run.exposed(case)
-    except ProducerError:
-        return None
-
-
 def _message(outcome: Outcome) -> str:
     whole = " ".join(f"{outcome.kind}: {outcome.message}".split())
     return whole if len(whole) <= MESSAGE else f"{whole[:MESSAGE]}..."
@@ -202,15 +196,16 @@ class _Examination:
     exposed: TestCase | None = None
     exposed_result: Result | None = None
     values: tuple[Output, ...] = ()
+    _latest: tuple[TestCase, Enclosure] | None = None
 
-    def look(self) -> tuple[Output, ...]:
-        """Every target's result for every value, in topological order; () if that is not known."""
-        if self.exposed is None:
-            return ()
-        self.watch("looking at every value")
-        self.exposed_result = self.run(self.exposed)
-        self.values = self.outputs(self.exposed_result, made=True)
-        return self.values
+    def look(self) -> None:
+        """Runs the case with every value as an output, if it can be written so."""
+        with suppress(ProducerError):
+            self.exposed = self.run.exposed(self.case)
+        if self.exposed:
+            self.watch("looking at every value")
+            self.exposed_result = self.run(self.exposed)
+            self.values = self.outputs(self.exposed_result, made=True)
 
     def hidden(self, result: Result) -> list[Finding]:
         """The wrong values of targets on which no output of the model is wrong: later nodes hide
@@ -241,54 +236,44 @@ class _Examination:
             evidence=tuple(localisation.get("evidence", ())),
             hidden=hidden,
         )
-        if failure.kind is OutcomeKind.MISMATCH and (first := self._first(failure)):
-            return self._at(place, *first, before=self._sure(first[0]))
-        if self.exposed is None or failure.kind is OutcomeKind.TIMEOUT:
-            return place
-        self.watch(f"looking for the node: {failure.signature.title}")
-        last = self._last(failure, self.exposed)
-        if last is None:
-            return place
+        wrong: Mismatch | None
         fused = failure.kind is OutcomeKind.MISMATCH
-        return replace(self._at(place, *last, before=FUSED if fused else ENDS), fused=fused)
-
-    def _first(self, failure: Failure) -> tuple[str, Mismatch] | None:
-        """The first wrong value of a failure's first target where every value is an output."""
-        if self.exposed_result is None:
-            return None
-        mine = label(failure.targets[0])
-        target = next(o.target for o in self.exposed_result.outcomes if label(o.target) == mine)
-        for own in self.values:
-            if wrong := mismatch_of(self.exposed_result, target, own.name):
-                return own.name, wrong
-        return None
-
-    def _sure(self, value: str) -> str:
-        """A sentence on the inputs of the node that computes the first wrong value."""
-        shares = {own.name: own.share for own in self.values}
-        read = self.case.graph.makers[value].inputs
-        unsure = [name for name in read if shares.get(name, 1.0) < 1]
-        if not unsure:
-            return "what it reads is right"
-        return f"what it reads is right as far as it can be compared, {', '.join(unsure)} in part"
-
-    def _at(self, place: Place, value: str, wrong: Mismatch | None, before: str) -> Place:
+        if fused and (first := self._first(place.targets[0])):
+            value, wrong, before = first
+        elif self.exposed is None or failure.kind is OutcomeKind.TIMEOUT:
+            return place
+        else:
+            self.watch(f"looking for the node: {failure.signature.title}")
+            if (last := self._last(failure, self.exposed)) is None:
+                return place
+            (value, wrong), before = last, FUSED if fused else ENDS
+            place = replace(place, fused=fused)
         operator, node = self._maker(value)
         return replace(place, value=value, operator=operator, node=node, wrong=wrong, before=before)
+
+    def _first(self, target: str) -> tuple[str, Mismatch, str] | None:
+        """The first wrong value of a target where every value is an output, and a sentence on the
+        inputs of the node that computes it.
+        """
+        for own in self.values:
+            computed = next(c for c in own.computed if c.target == target)
+            if wrong := computed.wrong:
+                read = self.case.graph.makers[own.name].inputs
+                unsure = [v.name for v in self.values if v.name in read and v.share < 1]
+                partly = f" as far as it can be compared, {', '.join(unsure)} in part"
+                return own.name, wrong, f"what it reads is right{partly if unsure else ''}"
+        return None
 
     def _last(self, failure: Failure, exposed: TestCase) -> tuple[str, Mismatch | None] | None:
         """The value that ends the shortest beginning of the model that fails in the same way, and
         how it is wrong if it is; by bisection over the number of nodes.
         """
-        right, wrong = 0, len(self.case.graph.nodes)
-        last = self._fails(failure, exposed, wrong)
-        while last is not None and wrong - right > 1:
-            middle = (right + wrong) // 2
-            if ends := self._fails(failure, exposed, middle):
-                wrong, last = middle, ends
-            else:
-                right = middle
-        return last
+        fails = cache(lambda count: self._fails(failure, exposed, count))
+        count = len(self.case.graph.nodes)
+        if fails(count) is None:
+            return None
+        shortest = bisect_left(range(count), True, lo=1, key=lambda n: fails(n) is not None)
+        return fails(shortest)
 
     def _fails(
         self, failure: Failure, exposed: TestCase, count: int
@@ -311,7 +296,7 @@ class _Examination:
         if failure.kind is not OutcomeKind.MISMATCH:
             same = (outcome.kind, outcome.stage) == (failure.kind, failure.stage)
             return (ends[-1], None) if same else None
-        wrong = ((name, mismatch_of(done, outcome.target, name)) for name in ends)
+        wrong = ((name, _against(done, outcome.target, name)[0]) for name in ends)
         return next(((name, own) for name, own in wrong if own), None)
 
     def outputs(self, result: Result, made: bool = False) -> tuple[Output, ...]:
@@ -320,35 +305,50 @@ class _Examination:
         made: with the nodes that compute them, and without the reasons why elements are not
         compared.
         """
-        if not result.case.graph:
-            return tuple(self._unreached((), result))
-        from nnfuzz.compare.edges import enclosure
         from nnfuzz.compare.losses import losses
 
-        case = result.case
-        graph, params = self._graph(case), {**case.inputs, **case.weights}
-        with one_thread():
-            enclosed = enclosure(graph, params, case.expected)
-        bounds = enclosed.envelopes
-        shares = {
-            name: float(own.comparable.mean()) if own.ref.size else 1.0
-            for name, own in bounds.items()
-        }
-        why = losses(enclosed, [n for n, share in shares.items() if share < 1 and not made])
-        types = {v.name: f"{v.dtype}{list(v.shape)}" for v in case.graph.values}
-        outputs = [
-            Output(
-                name,
-                types[name],
-                shares[name],
-                tuple(dict.fromkeys(f"{loss.why}, at {loss.value}" for loss in why.get(name, ()))),
-                tuple(self._computed(name, o, bounds[name], result) for o in result.outcomes),
-                self._groups(name, bounds[name], result),
-                *(self._maker(name) if made else ()),
-            )
-            for name in bounds
-        ]
-        return (*outputs, *(() if made else self._unreached(bounds, result)))
+        case, outputs = result.case, list[Output]()
+        if case.graph:
+            enclosed = self._enclosed(case)
+            types = {v.name: f"{v.dtype}{list(v.shape)}" for v in case.graph.values}
+            for name in case.graph.outputs:
+                own = enclosed.envelopes[name]
+                share = float(own.comparable.mean()) if own.ref.size else 1.0
+                lost = losses(enclosed, [name])[name] if share < 1 and not made else ()
+                outputs.append(
+                    Output(
+                        name,
+                        types[name],
+                        share,
+                        tuple(dict.fromkeys(f"{loss.why}, at {loss.value}" for loss in lost)),
+                        tuple(self._computed(name, o, own, result) for o in result.outcomes),
+                        _groups(name, own, result),
+                        *(self._maker(name) if made else ()),
+                    )
+                )
+        if not made:
+            outputs += self._unreached({output.name for output in outputs}, result)
+        return tuple(outputs)
+
+    def _enclosed(self, case: TestCase) -> Enclosure:
+        """The envelopes of a case's outputs, of the exposed case's envelopes where both are made
+        alike: computing them takes longest.
+        """
+        from nnfuzz.compare.edges import enclosure
+
+        whole = self.exposed
+        if (
+            whole is None
+            or not case.expected.keys() <= whole.expected.keys()
+            or strange(whole.expected) != strange(case.expected)
+        ):
+            whole = case
+        if self._latest is None or self._latest[0] is not whole:
+            with one_thread():
+                params = {**whole.inputs, **whole.weights}
+                made = enclosure(self._graph(whole), params, whole.expected)
+            self._latest = whole, made
+        return self._latest[1]
 
     def _graph(self, case: TestCase) -> Graph:
         from nnfuzz.ir.graph import Graph
@@ -358,42 +358,22 @@ class _Examination:
     def _computed(self, name: str, outcome: Outcome, bounds: Envelope, result: Result) -> Computed:
         from nnfuzz.compare.criterion import distance
 
-        who, given = label(outcome.target), (outcome.outputs or {}).get(name)
+        who = label(outcome.target)
         if outcome.outputs is None:
             return Computed(who, _fate(outcome))
-        wrong = mismatch_of(result, outcome.target, name)
-        contradiction = contradiction_of(result, outcome.target, name)
-        beyond = None
+        given, beyond = outcome.outputs.get(name), None
         if self.criterion and given is not None:
             beyond = self.criterion.beyond(bounds, given)
+        wrong, contradiction = _against(result, outcome.target, name)
         if wrong:
             return Computed(who, OutputState.WRONG, wrong, beyond=beyond)
         if contradiction:
             said = str(contradiction)
             return Computed(who, OutputState.CONTRADICTED, beyond=beyond, said=said)
-        state = (
-            OutputState.RIGHT
-            if bounds.comparable.any() or not bounds.ref.size
-            else OutputState.NOT_COMPARED
-        )
+        compared = bounds.comparable.any() or not bounds.ref.size
+        state = OutputState.RIGHT if compared else OutputState.NOT_COMPARED
         ulp = distance(bounds, given) if given is not None else None
         return Computed(who, state, None, ulp, beyond)
-
-    def _groups(
-        self, name: str, bounds: Envelope | None, result: Result
-    ) -> tuple[tuple[str, ...], ...]:
-        """Groups of targets that agree, with PyTorch where one is wrong or contradicted; () where
-        all agree.
-        """
-        from nnfuzz.compare.groups import groups_that_agree
-
-        ran = {label(o.target): o.outputs for o in result.outcomes if o.outputs is not None}
-        arrays = {target: outputs[name] for target, outputs in ran.items() if name in outputs}
-        odd = (mismatch_of, contradiction_of)
-        if any(of(result, o.target, name) for o in result.outcomes for of in odd):
-            arrays[PYTORCH] = result.case.expected[name]
-        groups = tuple(map(tuple, groups_that_agree(arrays, bounds)))
-        return groups if len(groups) > 1 else ()
 
     def _maker(self, value: str) -> tuple[str, str]:
         """The operator and the name of the node that computes a value, as in the model."""
@@ -405,7 +385,7 @@ class _Examination:
             return node.op_type, node.name
         return self.case.graph.makers[value].op, ""
 
-    def _unreached(self, bounds: Iterable[str], result: Result) -> Iterator[Output]:
+    def _unreached(self, reached: Collection[str], result: Result) -> Iterator[Output]:
         """The outputs of the model that the reference does not compute."""
         from nnfuzz.backend.interface import read_interface
 
@@ -414,8 +394,8 @@ class _Examination:
             for o in result.outcomes
         )
         for name in read_interface(self.case.model)[1]:
-            if name not in {*bounds, *self.case.inputs}:
-                groups = self._groups(name, None, result)
+            if name not in reached and name not in self.case.inputs:
+                groups = _groups(name, None, result)
                 yield Output(name, "of unknown type", 0.0, UNREACHED, rows, groups)
 
 
@@ -426,13 +406,29 @@ def _fate(outcome: Outcome) -> str:
     return f"{'not supported' if unsupported else outcome.kind} in {outcome.stage}"
 
 
-def mismatch_of(result: Result, target: Target, output: str) -> Mismatch | None:
-    """How an output of a target is wrong; None if it is not."""
-    mismatches = result.verdict.mismatches.get(target, ()) if result.verdict else ()
-    return next((wrong for wrong in mismatches if wrong.output == output), None)
+def _groups(name: str, bounds: Envelope | None, result: Result) -> tuple[tuple[str, ...], ...]:
+    """Groups of targets that agree, with PyTorch where one is wrong or contradicted; () where all
+    agree.
+    """
+    from nnfuzz.compare.groups import groups_that_agree
+
+    ran = {label(o.target): o.outputs for o in result.outcomes if o.outputs is not None}
+    arrays = {target: outputs[name] for target, outputs in ran.items() if name in outputs}
+    if any(any(_against(result, o.target, name)) for o in result.outcomes):
+        arrays["PyTorch"] = result.case.expected[name]
+    groups = tuple(map(tuple, groups_that_agree(arrays, bounds)))
+    return groups if len(groups) > 1 else ()
 
 
-def contradiction_of(result: Result, target: Target, output: str) -> Contradiction | None:
-    """How nnfuzz and onnx.reference differ where a target agrees with the latter; None if not."""
-    found = result.verdict.contradictions.get(target, ()) if result.verdict else ()
-    return next((own for own in found if own.output == output), None)
+def _against(
+    result: Result, target: Target, output: str
+) -> tuple[Mismatch | None, Contradiction | None]:
+    """How an output of a target is wrong, and how nnfuzz and onnx.reference differ where the target
+    agrees with the latter; None for what does not hold.
+    """
+    if result.verdict is None:
+        return None, None
+    mismatches = result.verdict.mismatches.get(target, ())
+    contradictions = result.verdict.contradictions.get(target, ())
+    wrong = next((own for own in mismatches if own.output == output), None)
+    return wrong, next((own for own in contradictions if own.output == output), None)

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from nnfuzz.backend.registry import BackendRegistry
-from nnfuzz.backend.target import Target
+from nnfuzz.backend.contract import OptionError
+from nnfuzz.backend.registry import BackendRegistry, BackendSpec, labelled
+from nnfuzz.backend.runner import BackendRunner, RunnerError
+from nnfuzz.backend.target import DIRECT, EXPORTED, MODULE, Target
 from nnfuzz.base.threads import one_thread
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.experiment.blocking import BlockingExperiment
+from nnfuzz.experiment.compilers import CompilerProcesses
 from nnfuzz.experiment.confirm import REPEATS
+from nnfuzz.experiment.lane import Lane
 from nnfuzz.experiment.localise import localise
-from nnfuzz.experiment.result import Result
+from nnfuzz.experiment.result import Judging, Plan, Result, Run
 from nnfuzz.library.case import check_case, checked_arrays, operator_registry
 from nnfuzz.library.plugins import known_plugins
 from nnfuzz.records.finding import Finding
 from nnfuzz.testcase.case import CaseConfig, TestCase
+from nnfuzz.testcase.client import LocalProducer, ProducerClient
 
 if TYPE_CHECKING:
     from nnfuzz.compare.envelope import Enclosure, Envelope
@@ -34,7 +39,7 @@ BUDGET = 800
 YOURS = "yours"
 
 
-class Experiment(BlockingExperiment):
+class Experiment:
     """Runs test cases on targets, decides which of them are wrong, and blames a coordinate of them.
 
         with nnfuzz.Experiment(["onnxruntime", "tvm/O0"]) as run:
@@ -66,7 +71,25 @@ class Experiment(BlockingExperiment):
         """
         registry = BackendRegistry.discover(known_plugins(plugins))
         check_targets(targets)
-        super().__init__(targets, (), registry, repeats, tolerance, isolated)
+        self._registry, self._repeats, self._tolerance = registry, repeats, tolerance
+        wanted = [required_backend(target, registry) for target in targets]
+        self.specs = labelled(list({str(spec): spec for spec, _ in wanted}.values()))
+        self._forms = {target.form for _, target in wanted}
+        self._runners: dict[str, BackendRunner] = {}
+        self._levels: dict[str, tuple[str, ...]] = {}
+        with ExitStack() as stack:
+            for spec in self.specs:
+                mine = [target for other, target in wanted if other == spec]
+                runner = stack.enter_context(BackendRunner(spec, registry))
+                self._runners[spec.label] = runner
+                self._levels[spec.label] = _levels(runner, mine)
+            operators = self.specs[0].plugins if self.specs else ()
+            config = as_json(CaseConfig(exporter=DIRECT, plugins=operators, tolerance=tolerance))
+            producer = ProducerClient(0, config) if isolated else LocalProducer.of(config)
+            self._producer = stack.enter_context(producer)
+            compilers = stack.enter_context(CompilerProcesses(self._runners))
+            self._lane = Lane(compilers, self._producer)
+            self._stack = stack.pop_all()
 
     def __call__(self, case: TestCase) -> Result:
         """Carries out the experiment on a case.
@@ -75,7 +98,33 @@ class Experiment(BlockingExperiment):
         TypeError if it is no test case.
         """
         check_case(case)
-        return super().__call__(case)
+        if DIRECT in self._forms and case.exporter != DIRECT:
+            case = self._producer.lower(case)
+        judging = Judging.ALWAYS if self._tolerance else Judging.DOUBTFUL
+        return self._carried_out(case, self._levels, judging, self._repeats)
+
+    def once(self, case: TestCase, levels: Mapping[str, Sequence[str]] | None = None) -> Result:
+        """The case on the targets, judged in full and without repetition.
+
+        levels: by backend, those to run instead. Raises: RunnerError, ProducerError.
+        """
+        return self._carried_out(case, levels or self._levels, Judging.ALWAYS, 0)
+
+    def exposed(self, case: TestCase) -> TestCase:
+        """The case with every value as an output. Raises: ProducerError."""
+        return self._producer.expose(case)
+
+    def _carried_out(
+        self, case: TestCase, levels: Mapping[str, Sequence[str]], judging: Judging, repeats: int
+    ) -> Result:
+        plan = Plan(
+            runs=[Run(name, case, tuple(own)) for name, own in levels.items()],
+            judging=judging,
+            repeats=lambda failure: repeats,
+            isolates=lambda failure: True,
+            levels={spec.name: self._registry.get(spec.name).levels for spec in self.specs},
+        )
+        return self._lane.test(case, plan)
 
     def findings(self, result: Result) -> list[Finding]:
         """The failures of a result of this experiment, each with its case and all else; `reduce`
@@ -104,6 +153,49 @@ class Experiment(BlockingExperiment):
         runner = self._runners[finding.failure.backend]
         localisation = localise(finding.case, finding.failure, runner, self._producer)
         return replace(finding, localisation=as_json(localisation) if localisation else None)
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+_FORMS = (DIRECT, MODULE, EXPORTED)
+
+
+def required_backend(wanted: str | Target, registry: BackendRegistry) -> tuple[BackendSpec, Target]:
+    """The backend that a target needs, with options for the target's device and options."""
+    target = Target.parse(wanted) if isinstance(wanted, str) else wanted
+    if target.form not in ("", *_FORMS):
+        forms = ", ".join(_FORMS)
+        raise OptionError(f"{target}: a test case has its exporter; forms to ask for: {forms}")
+    name, *pairs = target.compiler.split(",")
+    pairs += sorted(target.options)
+    backend = registry.get(name)
+    options = backend.options_for(target)
+    pairs += (f"{key}={value}" for key, value in options.items())
+    of_release = target.release and backend.distribution and target.release not in options.values()
+    text = ",".join([f"{name}@{target.release}" if of_release else name, *pairs])
+    return registry.parse(text), replace(target, compiler=name)
+
+
+def _levels(runner: BackendRunner, targets: Sequence[Target]) -> tuple[str, ...]:
+    """Those that are asked for, in the backend's order. Raises: RunnerError for another release."""
+    for target in targets:
+        if target.release and not runner.release:
+            runner.versions()
+        if target.release not in ("", runner.release, runner.spec.release):
+            raise RunnerError(f"{target}: release {runner.release} of {runner.name} is installed")
+    named = {target.level for target in targets}
+    if "" in named:
+        named = (named - {""}) | set(runner.backend.default_levels())
+    for level in sorted(named):
+        runner.backend.check_level(level)
+    return runner.backend.having(sorted(named))
 
 
 def check_targets(targets: object) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from nnfuzz.base.reading import JsonObject
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import ENOUGH, Mismatch, Number
 from nnfuzz.experiment.result import Result
+from nnfuzz.findings.text import environment
 from nnfuzz.library.experiment import save_finding
 from nnfuzz.records.finding import Finding
 from nnfuzz.testcase.case import TestCase
@@ -111,34 +111,30 @@ class Output:
         if self.share >= 1:
             return "all of it compared"
         why = f" ({'; '.join(self.why)})" if self.why else ""
-        return f"{shown_share(self.share)} compared{why}" if self.share else f"not compared{why}"
+        return f"{self.shown_share} compared{why}" if self.share else f"not compared{why}"
+
+    @property
+    def shown_share(self) -> str:
+        """The compared share in whole per cent, rounded down."""
+        return "less than 1 %" if 0 < self.share < 0.01 else f"{int(100 * self.share)} %"
 
     @property
     def maker(self) -> str:
         """The node that computes it, for people."""
         return f"node {self.node!r} ({self.operator})" if self.node else self.operator
 
-    def lines(self) -> Iterator[str]:
-        """A headline, and a line per target; targets that do the same share one."""
-        yield f"{self.name} {self.type}: {self.coverage}"
-        yield from _lines_by_text((own.target, str(own)) for own in self.computed)
-        if self.groups:
-            title = "no reference decides who is right, and they differ" if self.differs else ""
-            groups = " | ".join(", ".join(group) for group in self.groups)
-            yield f"  {title or 'who agrees'}: {groups}"
+    @property
+    def by_text(self) -> list[tuple[str, list[str]]]:
+        """What holds of targets, with all targets of which it holds."""
+        return by_text((own.target, str(own)) for own in self.computed)
 
 
-def _lines_by_text(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """A line per text, with all targets that it holds for."""
+def by_text(rows: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
+    """Of pairs of a target and a text: each text once, with all of its targets."""
     targets_of: dict[str, list[str]] = {}
     for target, text in rows:
         targets_of.setdefault(text, []).append(target)
-    return (f"  {', '.join(targets)}: {text}" for text, targets in targets_of.items())
-
-
-def shown_share(share: float) -> str:
-    """A share in whole per cent, rounded down."""
-    return "less than 1 %" if 0 < share < 0.01 else f"{int(100 * share)} %"
+    return list(targets_of.items())
 
 
 @dataclass(frozen=True)
@@ -174,24 +170,11 @@ class Place:
         """The node that computes the first wrong value, for people."""
         return f"node {self.node!r} ({self.operator})" if self.node else self.operator
 
-    def lines(self) -> Iterator[str]:
-        yield f"{', '.join(self.targets)}: {self.finding.signature.title}"
-        if self.value:
-            kind = "first wrong" if self.wrong else "fails first at"
-            yield f"  {kind}: {self.value}, which {self.maker} computes"
-            if self.wrong:
-                yield f"    {self.wrong}"
-            yield f"    {self.before}"
-        if self.criterion:
-            yield f"    by your tolerance {self.criterion}; in the error envelope it is right"
-        if self.hidden:
-            yield "    no output of the model shows it: later nodes may round by as much"
-        if self.accused:
-            yield f"  accused: {self.accused}"
+    @property
+    def reasons(self) -> list[str]:
+        """The evidence, without what the place says already."""
         first = f"the first wrong one is {self.value}," if self.value else "nothing"
-        yield from (f"    {sentence}" for sentence in self.evidence if first not in sentence)
-        if self.folder:
-            yield f"  saved: {self.folder}"
+        return [sentence for sentence in self.evidence if first not in sentence]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -259,29 +242,15 @@ class ModelCheck:
         verdict = "WRONG" if self.failed else "right" if self.compared else "not compared"
         return f"{verdict}: {'; '.join(parts) or f'all outputs on all {total} targets'}"
 
-    def lines(self, nodes: bool = False) -> Iterator[str]:
+    def text(self, nodes: bool = False) -> str:
         """The report. nodes: with what every target makes of every node."""
-        yield self.summary()
-        yield f"inputs: {', '.join(_shown(n, a) for n, a in self.case.inputs.items()) or 'none'}"
-        if self.criterion:
-            yield f"your tolerance, beside the error envelope: {self.criterion}"
-        yield from self.notes
-        for output in self.outputs:
-            yield ""
-            yield from output.lines()
-        if nodes:
-            yield ""
-            yield "nodes, in order:"
-            yield from (f"  {_of_node(value, self.errors)}" for value in self.values)
-        if self.places:
-            yield from ("", "failures:")
-            yield from (f"  {line}" for place in self.places for line in place.lines())
-        if self.errors:
-            yield from ("", "does not run:")
-            yield from _lines_by_text(self.errors.items())
+        template = environment().get_template("check.txt.jinja")
+        states = {v.name: _states(v, self.errors) for v in self.values} if nodes else {}
+        errors = by_text(self.errors.items())
+        return template.render(check=self, nodes=nodes, states=states, errors=errors).rstrip()
 
     def __str__(self) -> str:
-        return "\n".join(self.lines())
+        return self.text()
 
     __repr__ = __str__
 
@@ -319,18 +288,13 @@ class ModelCheck:
         return replace(self, places=tuple(saved))
 
 
-def _shown(name: str, array: Any) -> str:
-    return f"{name} {array.dtype}{list(array.shape)}"
-
-
-def _of_node(value: Output, idle: Collection[str]) -> str:
-    """A node with the states of all targets but idle ones, grouped by state."""
-    by_state: dict[str, list[str]] = {}
-    for own in (own for own in value.computed if own.target not in idle):
-        by_state.setdefault("WRONG" if own.wrong else own.state, []).append(own.target)
-    states = "; ".join(
-        f"{state}: {', '.join(targets)}" if len(by_state) > 1 else state
-        for state, targets in by_state.items()
+def _states(value: Output, idle: Collection[str]) -> str:
+    """The states of all targets but idle ones on a node, grouped by state."""
+    states = by_text(
+        (own.target, "WRONG" if own.wrong else own.state)
+        for own in value.computed
+        if own.target not in idle
     )
-    part = "" if value.share >= 1 or not value.share else f" ({shown_share(value.share)} compared)"
-    return f"{value.maker} -> {value.name} {value.type}: {states}{part}"
+    if len(states) == 1:
+        return states[0][0]
+    return "; ".join(f"{state}: {', '.join(targets)}" for state, targets in states)

@@ -22,6 +22,7 @@ LIMITS = (
     "time_limit",
     "tests_limit",
     "workers",
+    "ray",
     "reduce",
     "known",
 )

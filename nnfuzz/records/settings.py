@@ -140,6 +140,13 @@ class CampaignSettings:
         count(1, MOST_WORKERS),
         said="by cores",
     )
+    ray: str = setting(
+        "",
+        "Address of a Ray cluster; tests run on the cores of its other nodes as well, which need "
+        "the same compilers at the same paths. Findings are reduced here",
+        PROCESSES,
+        words("auto|HOST:PORT"),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.runner import limits_of
 from nnfuzz.backend.target import Pipeline
 from nnfuzz.base.reading import Json
-from nnfuzz.experiment.pipelines import shorten_pipeline
+from nnfuzz.experiment.localise import shorten_pipeline
 from nnfuzz.ir.sizes import operators
 from nnfuzz.reduction.candidate import CandidateQuestion, Tried, with_failure_keys
 from nnfuzz.reduction.culprit import kept

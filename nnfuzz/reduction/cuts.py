@@ -20,7 +20,7 @@ from nnfuzz.reduction.subject import (
     rebuilt,
     restricted,
 )
-from nnfuzz.rewrite.rewriting import form_name, parse_form
+from nnfuzz.vary.rewrite.rewriting import form_name, parse_form
 
 MOST_NEIGHBOURHOODS = 90
 LARGEST = 3

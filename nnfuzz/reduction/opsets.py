@@ -12,7 +12,7 @@ from nnfuzz.check.versions import version_of
 from nnfuzz.materialize.opsets import OPSETS
 from nnfuzz.reduction.edit import Edit
 from nnfuzz.reduction.subject import Subject
-from nnfuzz.rewrite.rewriting import parse_form
+from nnfuzz.vary.rewrite.rewriting import parse_form
 
 
 def propose_opsets(subject: Subject) -> Iterable[Edit]:

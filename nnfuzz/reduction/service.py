@@ -36,7 +36,6 @@ from nnfuzz.reduction.jobs import (
 from nnfuzz.reduction.neighbours import made_plainly, read_by
 from nnfuzz.reduction.passes import applied, proposed
 from nnfuzz.reduction.subject import Inapplicable, Subject
-from nnfuzz.rewrite.rewriting import Written, parse_form, write_form
 from nnfuzz.sandbox.job import Report, does
 from nnfuzz.testcase.bench import CaseBench
 from nnfuzz.testcase.case import CaseConfig, ModelError, TestCase
@@ -45,6 +44,7 @@ from nnfuzz.testcase.service import COLLECTED, BenchService
 from nnfuzz.testcase.single_node import single_node
 from nnfuzz.triage.hypothesis import Claim, Hypothesis
 from nnfuzz.triage.title import needed_attributes, unwritten
+from nnfuzz.vary.rewrite.rewriting import Written, parse_form, write_form
 
 
 class ReduceService(BenchService):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Measure = tuple[int, ...]
 REWRITES = "+"
-"""Stands in front of every rewrite in the name of a form, see nnfuzz.rewrite.rewriting."""
+"""Stands in front of every rewrite in the name of a form, see nnfuzz.vary.rewrite.rewriting."""
 
 
 class Inapplicable(ValueError):

@@ -107,7 +107,9 @@ class CaseBench:
 
     def _exported(self, case: TestCase, graph: Graph) -> TestCase:
         """The case with another graph over its inputs and weights."""
-        from nnfuzz.rewrite.rewriting import write_form  # all rules, which judging does not need
+        from nnfuzz.vary.rewrite.rewriting import (
+            write_form,  # all rules, which judging does not need
+        )
 
         values = execute(graph, tensors({**case.inputs, **case.weights}))
         given = case.weights, case.inputs, case.opset

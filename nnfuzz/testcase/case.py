@@ -13,7 +13,6 @@ import numpy as np
 from nnfuzz.backend.target import ONNX
 from nnfuzz.base.reading import read
 from nnfuzz.base.writing import UNWRITTEN
-from nnfuzz.invalid.fault import PLANTED, Fault
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.materialize.opsets import exporter_of, opset_of, writer
@@ -21,6 +20,7 @@ from nnfuzz.operators.draw import Sizes
 from nnfuzz.sandbox.wire import encode
 from nnfuzz.testcase.identity import TestId
 from nnfuzz.testcase.settings import CaseSettings
+from nnfuzz.vary.faults.fault import PLANTED, Fault
 
 
 class ModelError(ValueError):
@@ -40,7 +40,7 @@ class CaseConfig(CaseSettings):
     """Everything besides (seed, index) that decides a test case; JSON-able.
 
     Beside what people set:
-    unrewritten: what no rewrite may bring in, of nnfuzz.rewrite.catalogue.FEATURES.
+    unrewritten: what no rewrite may bring in, of nnfuzz.vary.rewrite.rewriting.FEATURES.
     descend: whether inputs are searched for by gradient descent before a graph is given up.
     tolerance: a criterion (nnfuzz.compare.criterion) beside the envelope; "" for none.
     onnx_release: of onnx, whose schemas count; None: the installed one.
@@ -171,7 +171,7 @@ class TestCase:
     serialized ONNX. inputs, weights, expected: arrays by name, in the dtypes of the graph. seconds:
     per phase (generate, materialize, export, inputs), of wall time. discarded: graphs that were
     given up for want of inputs before this one. plain: of a rewritten model what it was before,
-    else empty; `exporter` then names the steps (nnfuzz.rewrite.rewriting). motifs: names of those
+    else empty; `exporter` then names the steps (vary/rewrite/rewriting.py). motifs: names of those
     planted, with "~" and its kind behind a near miss. generated_for: the exporter, or the writer
     (nnfuzz.materialize.opsets), whose limits the graph keeps; its exporter is `exporter` unless the
     model has a symbolic dimension or was rewritten. fault: why the model must be refused; then

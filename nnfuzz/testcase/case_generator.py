@@ -44,15 +44,23 @@ from nnfuzz.operators.carriers import array
 from nnfuzz.operators.motif import Motif
 from nnfuzz.operators.operator import OpSpec
 from nnfuzz.operators.registry import OpRegistry
-from nnfuzz.quantize.draft import Form
-from nnfuzz.quantize.twin import Twin, quantised_twin
-from nnfuzz.rewrite.catalogue import RULES, USUAL, needs, of_kinds
-from nnfuzz.rewrite.rewriting import MOST_STEPS, Step, draw_rewriting, form_name
-from nnfuzz.rewrite.rule import Kind
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.identity import Numbered, Probe, TestId
 from nnfuzz.testcase.seeds import SeedLibrary
 from nnfuzz.testcase.settings import EMPTY
+from nnfuzz.vary.quantize.draft import Form
+from nnfuzz.vary.quantize.twin import Twin, quantised_twin
+from nnfuzz.vary.rewrite.rewriting import (
+    MOST_STEPS,
+    RULES,
+    USUAL,
+    Step,
+    draw_rewriting,
+    form_name,
+    needs,
+    of_kinds,
+)
+from nnfuzz.vary.rewrite.rule import Kind
 
 Report = Callable[[str], None]
 PROBE_NODES = 1

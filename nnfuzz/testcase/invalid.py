@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from nnfuzz.invalid.catalogue import KINDS, carriers, disrupted
-from nnfuzz.invalid.site import Kind
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.case_generator import CaseGenerator, Report
 from nnfuzz.testcase.identity import Numbered, Probe
+from nnfuzz.vary.faults.catalogue import KINDS, carriers, disrupted
+from nnfuzz.vary.faults.site import Kind
 
 ATTEMPTS = 40
 """Models in which a place for a fault is looked for; most kinds find one in the first or second."""

@@ -195,4 +195,4 @@ EXCLUDE_DTYPES = Setting(
     name="exclude-dtypes",
     field="exclude_dtypes",
 )
-"""Becomes a part of `dtypes` (nnfuzz.library.settings)."""
+"""Becomes a part of `dtypes` (nnfuzz.campaign.configuration)."""

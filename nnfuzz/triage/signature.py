@@ -27,7 +27,6 @@ from nnfuzz.base.reading import Json, JsonObject, Unreadable, read
 from nnfuzz.base.text import one_line
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.invalid.fault import Fault
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.sandbox.exceptions import shortened
@@ -36,6 +35,7 @@ from nnfuzz.triage.headline import headline
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
 from nnfuzz.triage.pattern import operands, switches
 from nnfuzz.triage.title import sentence
+from nnfuzz.vary.faults.fault import Fault
 
 FAILURES = (OutcomeKind.EXCEPTION, OutcomeKind.CRASH, OutcomeKind.TIMEOUT)
 _DTYPES = frozenset(dtype.value for dtype in DType)

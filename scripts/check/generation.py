@@ -24,10 +24,10 @@ from rich.progress import track
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.campaign.configuration import exporter_names
 from nnfuzz.cli.options import option_of
 from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.ir.support_key import operators_in
-from nnfuzz.library.settings import exporter_names
 from nnfuzz.materialize.errors import ExportError
 from nnfuzz.materialize.opsets import default_opset, opsets_up_to
 from nnfuzz.reduction.cuts import apply_neighbourhoods

@@ -41,9 +41,9 @@ from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.backend.target import DIRECT
 from nnfuzz.base.threads import one_thread
+from nnfuzz.campaign.configuration import make_config
+from nnfuzz.cli.corpus import unsupported
 from nnfuzz.cli.progress import Silent
-from nnfuzz.library.corpus import unsupported
-from nnfuzz.library.settings import make_config
 from nnfuzz.metrics.folders import PLAIN_OPSET
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.observer import Observer

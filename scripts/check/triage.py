@@ -3,8 +3,8 @@
 The plug-in file of a planted compiler has `causes_of(model, inputs)`, which names the causes by
 which the model of a finding really fails. It gives these counts:
 
-    python -m scripts.check.triage CAMPAIGN --truth planted/immature.py
-    python -m scripts.check.triage --truth planted/immature.py -- -b immature,timeout=8 --time 5m
+    python -m scripts.check.triage CAMPAIGN --truth tests/planted/immature.py
+    python -m scripts.check.triage --truth tests/planted/immature.py -- -b immature --time 5m
 
   findings    listed by the campaign (narrowings that are said once in the summary are none)
   reduced     of these

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from nnfuzz.cli.commands.rewrite import rules_text
 from nnfuzz.cli.operator_tables import HEADINGS, operator_facts, share
-from nnfuzz.invalid.catalogue import KINDS
 from nnfuzz.materialize.opsets import OPSETS, default_opset
 from nnfuzz.operators.motif import Motif, load_motifs
 from nnfuzz.operators.operator import OpSpec
 from nnfuzz.operators.registry import OpRegistry
+from nnfuzz.vary.faults.catalogue import KINDS
 from scripts.make import bugs
 from scripts.recall import page as recall
 

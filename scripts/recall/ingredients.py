@@ -15,7 +15,7 @@ import onnx
 from rich.progress import track
 
 from nnfuzz.backend.target import DIRECT
-from nnfuzz.library.campaign import Request, new_config
+from nnfuzz.cli.campaigns import Request, new_config
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
 from scripts.recall.containment import INGREDIENTS, Facts, contains, facts

@@ -29,7 +29,7 @@ from typing import Annotated
 
 import typer
 
-from nnfuzz.library.campaign import refuse_finished
+from nnfuzz.cli.campaigns import refuse_finished
 from nnfuzz.records.config import CampaignConfig, ConfigError
 from nnfuzz.sandbox.forkserver import MARK
 from nnfuzz.store.store import FILE, Store, StoreError

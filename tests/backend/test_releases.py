@@ -19,7 +19,7 @@ from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.releases import ReleaseError, environments, home_of, requirements
 from nnfuzz.backend.runner import BackendRunner, RunnerError, usable
 from nnfuzz.backend.target import MODULE
-from nnfuzz.experiment.blocking import BlockingExperiment
+from nnfuzz.library.experiment import Experiment
 from tests.backend.releases import ADAPTER, make_index, use_index
 
 
@@ -165,7 +165,7 @@ def test_an_experiment_accuses_the_release(registry):
 
     case = next(iter(Generator(operators=["Add", "Abs"], nodes=2, dtypes=["float32"], opset=18)))
     targets = ["toyrel@1.0", "toyrel@2.0"]
-    with BlockingExperiment(targets, registry=registry, repeats=1) as run:
+    with Experiment(targets, [ADAPTER], repeats=1) as run:
         result = run(case)
     (failure,) = result.failures
     assert failure.backend == "toyrel@1.0"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from nnfuzz.opspecs.attention import Attention, AttentionWindowed
+from nnfuzz.opspecs.pool import GlobalLpPool
+
 from nnfuzz.check.legality import illegal
 from nnfuzz.check.versions import legal_opsets
 from nnfuzz.ir.dtypes import DType
@@ -58,3 +61,13 @@ def test_inputs_of_one_type_variable_have_one_type():
     norm = OpRegistry.load().get("BatchNormalization")
     mixed = next(s for s in norm.signatures() if s[0]["T"] is not s[0]["P"])
     assert legal_opsets(norm, mixed)[0] == 15
+
+
+def test_signatures_with_late_parts_are_illegal_for_older_releases():
+    specs = [AttentionWindowed, Attention, GlobalLpPool]
+    always = illegal(specs, 26)
+    assert always == illegal(specs, 26, "1.23.2")
+    refused = illegal(specs, 26, "1.22.0") - always
+    assert {key.partition("(")[0] for key in refused} == {"AttentionWindowed"}
+    older = illegal(specs, 26, "0") - always - refused
+    assert older == {"GlobalLpPool(bfloat16)->bfloat16"}

@@ -10,14 +10,7 @@ import torch
 
 from nnfuzz.check.operators import check_operator, check_operators
 from nnfuzz.check.questions import example_of
-from nnfuzz.check.runtimes import (
-    BODY,
-    BUNDLED,
-    EVALUATOR,
-    STANDARD_IMPLEMENTATION,
-    runtime_of_standard_implementations,
-)
-from nnfuzz.check.standard_implementation import StandardImplementation
+from nnfuzz.check.runtimes import BODY, BUNDLED, EVALUATOR
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.operators.families.elementwise import Increasing
 from nnfuzz.operators.operator import operator
@@ -59,8 +52,15 @@ def test_a_function_body_is_a_reference_implementation():
         {"below": 14},
     ],
 )
-def test_what_does_not_show_is_a_problem(scope):
-    waivers = on(reference("is wrong", "Tanh-13", **scope))
+def test_what_does_not_show_has_no_example(scope):
+    waiver = reference("is wrong", "Tanh-13", **scope)
+    given = spec_of(torch.tanh), waiver, random.Random(0), on(waiver)
+    assert example_of(*given, search=50) is None
+
+
+def test_a_waiver_without_an_example_is_a_problem(monkeypatch):
+    monkeypatch.setattr("nnfuzz.check.operators.example_of", lambda *given: None)
+    waivers = on(reference("is wrong", "Tanh-13"))
     (found,) = check_operators([spec_of(torch.tanh)], 0, 2, waivers=waivers)
     assert [text for text in found.problems if "nothing shows" in text]
 
@@ -68,28 +68,7 @@ def test_what_does_not_show_is_a_problem(scope):
 def test_the_first_of_two_waivers_does_not_show_the_second():
     always, never = (reference(claim, "Tanh-13") for claim in ("is wrong", "is just as wrong"))
     waivers = on(always, never)
-    assert example_of(spec_of(torch.sin), never, random.Random(0), waivers) is None
-
-
-class Tanh(StandardImplementation):
-    def compute(self, x):
-        assert x.dtype == np.float64
-        return np.tanh(x)
-
-
-class Cosh(StandardImplementation):
-    def compute(self, x):
-        raise NotImplementedError
-
-
-def test_a_standard_implementation_is_asked_for_its_operator_only():
-    runtimes = {STANDARD_IMPLEMENTATION: runtime_of_standard_implementations([Tanh, Cosh])}
-    assert said(spec_of(torch.tanh), runtimes).answers == {STANDARD_IMPLEMENTATION: {"agrees": 8}}
-    found = said(spec_of(torch.cosh, name="Cosh"), runtimes, 2)
-    assert set(found.answers[STANDARD_IMPLEMENTATION]) == {"unable"} and found.unconfirmed
-    assert set(
-        said(spec_of(torch.sinh, name="Sinh"), runtimes, 2).answers[STANDARD_IMPLEMENTATION]
-    ) == {"unable"}
+    assert example_of(spec_of(torch.sin), never, random.Random(0), waivers, search=50) is None
 
 
 def test_a_backend_may_differ():

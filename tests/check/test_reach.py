@@ -1,4 +1,4 @@
-"""What `nnfuzz.check.reach` says of attributes that models never set."""
+"""Every attribute of ONNX's operators is set by some model, or a spec says why not."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import ClassVar
 
 import pytest
 
-from nnfuzz.check.reach import attributes_reached, reach_problems
 from nnfuzz.operators.operator import operator
 from nnfuzz.operators.registry import OpRegistry
 from opspecs.reduce import ArgMax
 from opspecs.shape import Transpose
+from tests.check.reach import attributes_reached, reach_problems
 
 
 @pytest.fixture(scope="module")

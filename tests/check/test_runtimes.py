@@ -4,13 +4,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from nnfuzz.check.runtimes import (
-    Unavailable,
-    run_body,
-    run_reference,
-    runtime_of_standard_implementations,
-)
-from nnfuzz.check.standard_implementation import StandardImplementation
+from nnfuzz.check.runtimes import Unavailable, run_body, run_reference
+from tests.check.implementation import StandardImplementation, runtime_of_standard_implementations
 
 X = np.array([-1.0, 0.0, 2.0], np.float32)
 

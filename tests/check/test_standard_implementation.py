@@ -1,4 +1,4 @@
-"""The standard implementations agree with PyTorch; the long comparison is `nnfuzz ops check`."""
+"""The standard implementations agree with PyTorch."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ import pytest
 from nnfuzz.backend.registry import import_plugin
 from nnfuzz.check.operators import check_operator
 from nnfuzz.check.report import AGREES
-from nnfuzz.check.runtimes import STANDARD_IMPLEMENTATION, runtime_of_standard_implementations
-from nnfuzz.check.standard_implementation import standard_implementations_of
 from nnfuzz.operators.registry import OpRegistry
+from tests.check.implementation import (
+    STANDARD_IMPLEMENTATION,
+    runtime_of_standard_implementations,
+    standard_implementations_of,
+)
 
 FILES = sorted((Path(__file__).parent / "standard").glob("*.py"))
 OWN = [

@@ -6,7 +6,7 @@ from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.writing import as_json
 from nnfuzz.cli.main import application, run
-from nnfuzz.experiment.blocking import examine
+from nnfuzz.experiment.compilers import examine
 from nnfuzz.findings.folder import write_finding
 from nnfuzz.records.finding import Finding
 from nnfuzz.testcase.case import CaseConfig
@@ -50,7 +50,7 @@ def finding(tmp_path_factory, plugin):
     config = as_json(CONFIG)
     with ProducerClient(5, config) as producer, BackendRunner(spec, registry) as runner:
         case = producer.produce(Numbered(5, 0))
-        seen = examine(case, runner, producer.judge)
+        seen = examine(case, runner, producer)
     (failure,) = seen.failures
     found = Finding(failure, case, seen.outcomes, spec, config, seen.verdict)
     return write_finding(tmp_path_factory.mktemp("findings") / "f", found)

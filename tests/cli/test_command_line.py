@@ -19,7 +19,9 @@ HOSTILE = Path(__file__).parent.parent / "backend" / "hostile.py"
 
 
 def test_the_parent_of_a_campaign_works_without_torch():
-    rooms = "campaign.session, nnfuzz.library.settings, nnfuzz.library.campaign, nnfuzz.cli.summary"
+    rooms = (
+        "campaign.session, nnfuzz.campaign.configuration, nnfuzz.cli.campaigns, nnfuzz.cli.summary"
+    )
     code = f"import sys; sys.modules['torch'] = None; import nnfuzz.{rooms}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr

@@ -7,9 +7,9 @@ from collections import defaultdict
 import pytest
 
 from nnfuzz.base.writing import as_json
+from nnfuzz.campaign.configuration import case_settings
 from nnfuzz.cli.values import listed
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.library.settings import case_settings
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer

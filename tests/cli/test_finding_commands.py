@@ -13,8 +13,8 @@ from tests.cli.conftest import OPTIONS, command
 
 def test_a_fault_in_the_declared_inputs_is_no_damage(finding, plugin, tmp_path):
     from nnfuzz.cli.consent import Consent
-    from nnfuzz.cli.findings import open_with_consent
-    from nnfuzz.invalid.fault import Fault
+    from nnfuzz.cli.findings import open_finding
+    from nnfuzz.vary.faults.fault import Fault
 
     found = read_finding(finding)
     inputs = {f"{name}_undeclared": array for name, array in found.case.inputs.items()}
@@ -23,9 +23,9 @@ def test_a_fault_in_the_declared_inputs_is_no_damage(finding, plugin, tmp_path):
         folder = write_finding(tmp_path / str(damaged), replace(found, case=case))
         if damaged:
             with pytest.raises(Unreadable, match="inputs do not fit the model"):
-                open_with_consent(folder, Consent(folder, [plugin]))
+                open_finding(folder, Consent(folder, [plugin]))
         else:
-            assert open_with_consent(folder, Consent(folder, [plugin])).case.fault == fault
+            assert open_finding(folder, Consent(folder, [plugin])).case.fault == fault
 
 
 def test_verify_of_a_model_points_to_check(finding, capsys):

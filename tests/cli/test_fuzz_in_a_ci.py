@@ -121,7 +121,7 @@ def test_a_misspelt_focus_is_refused_before_a_model_is_made(here, monkeypatch):
     ],
 )
 def test_wrong_usage_leaves_no_campaign_behind(here, monkeypatch, arguments, message):
-    monkeypatch.setattr("nnfuzz.library.focus.TRIED", 8)
+    monkeypatch.setattr("nnfuzz.cli.campaigns.TRIED", 8)
     code, told = fuzz("-b", "onnxruntime", "--tests", 1, *FAST, "--out", "c", *arguments)
     assert code == 2 and message in told, told
     assert not (here / "c").exists()

@@ -7,11 +7,11 @@ import pytest
 
 from nnfuzz.backend.contract import OptionError
 from nnfuzz.backend.registry import BackendRegistry, RegistryError
+from nnfuzz.campaign.configuration import case_settings
 from nnfuzz.cli.commands.check import _inputs, _model_file
 from nnfuzz.cli.errors import UsageError
 from nnfuzz.cli.values import require_file, require_folder
 from nnfuzz.findings.folder import FindingError, read_finding
-from nnfuzz.library.settings import case_settings
 from nnfuzz.records.config import ConfigError
 from tests.attacks import samples
 from tests.command import nnfuzz

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import typer
 
@@ -12,7 +14,7 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.cli.commands.reduce import reduce
 from nnfuzz.cli.errors import FINDINGS
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.experiment.blocking import examine
+from nnfuzz.experiment.compilers import examine
 from nnfuzz.findings.folder import FindingError, read_finding, write_finding
 from nnfuzz.records.finding import Finding
 from nnfuzz.testcase.case import TestCase
@@ -28,7 +30,7 @@ def folder(tmp_path_factory):
     made = map(Producer(7, CONFIG).produce, range(200))
     case = next(c for c in made if isinstance(c, TestCase) and has_pattern(c))
     with BackendRunner(spec, registry) as runner:
-        seen = examine(case, runner, lambda case, outcomes, names, habits: Verdict({}))
+        seen = examine(case, runner, SimpleNamespace(judge=lambda *_: Verdict({})))
     finding = Finding(planted(seen.failures), case, seen.outcomes, spec, as_json(CONFIG))
     return write_finding(tmp_path_factory.mktemp("findings") / "one", finding)
 

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.corpus.layout import CorpusError, NotTensors, TestFolder, find_tests, write_test
 from nnfuzz.corpus.pick import SourceTest
-from nnfuzz.rewrite.rewriting import Step, rewritten
+from nnfuzz.vary.rewrite.rewriting import Step, rewritten
 
 from .by_hand import model_of
 

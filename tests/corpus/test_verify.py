@@ -15,6 +15,7 @@ from nnfuzz.corpus.verify import (
     output_difference,
     verify_one,
 )
+from nnfuzz.testcase.client import ProducerError
 from nnfuzz.testcase.identity import Numbered
 
 
@@ -25,11 +26,17 @@ def runner():
         yield runner
 
 
-def judge_saying(*wrong):
-    def judge(case, outcomes, names=(), habits=()):
-        return read(Verdict, {"mismatches": {str(o.target): list(wrong) for o in outcomes}})
+class judge_saying:
+    """A bench on which the same is wrong of every output."""
 
-    return judge
+    def __init__(self, *wrong):
+        self.wrong = list(wrong)
+
+    def judge(self, case, outcomes, names=(), habits=()):
+        return read(Verdict, {"mismatches": {str(o.target): self.wrong for o in outcomes}})
+
+    def reference(self, case):
+        raise ProducerError
 
 
 WRONG = {

@@ -17,7 +17,7 @@ from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.identity import Probe
 from nnfuzz.testcase.producer import Producer
-from planted import blamed
+from tests.planted import blamed
 
 PLUGIN = blamed.__file__
 TARGETS = ["blamed", "blamed/gpu/", "blamed@1.1", "blamed@1.1/gpu/"]

@@ -11,13 +11,13 @@ from nnfuzz.backend.target import Target
 from nnfuzz.compare.mismatch import Contradiction, Mismatch, MismatchKind, Verdict
 from nnfuzz.experiment.lane import Lane
 from nnfuzz.experiment.result import DEATH, FAULT, UNDEFINED, Judging, Plan, Run
-from nnfuzz.invalid.fault import Fault
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.sandbox.record import pack, unpack
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.client import ProducerError
 from nnfuzz.testcase.identity import Probe
 from nnfuzz.testcase.producer import Producer
+from nnfuzz.vary.faults.fault import Fault
 
 
 @pytest.fixture(scope="module")

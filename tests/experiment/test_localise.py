@@ -11,7 +11,7 @@ from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.backend.target import Target
-from nnfuzz.experiment.blocking import examine
+from nnfuzz.experiment.compilers import examine
 from nnfuzz.experiment.localise import _invalid, _Search, localise
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.producer import Producer
@@ -53,7 +53,7 @@ def located(registry, producer):
             for index in range(200):
                 case = producer.produce(index)
                 if isinstance(case, TestCase) and has_pattern(case, "float32"):
-                    seen = examine(case, runner, Bench(producer).judge)
+                    seen = examine(case, runner, Bench(producer))
                     failure = planted(seen.failures)
                     if failure is not None:
                         found = localise(case, failure, runner, Bench(producer))
@@ -121,7 +121,7 @@ def test_a_failure_that_is_gone_has_no_place(registry, producer):
     options = {"where": "never"}
     case = first_failing(producer, registry)
     with BackendRunner(registry.spec("planted", {}), registry) as runner:
-        failure = planted(examine(case, runner, Bench(producer).judge).failures)
+        failure = planted(examine(case, runner, Bench(producer)).failures)
     with BackendRunner(registry.spec("planted", options), registry) as runner:
         assert localise(case, failure, runner, Bench(producer)) is None
 

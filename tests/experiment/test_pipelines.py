@@ -10,9 +10,8 @@ from nnfuzz.backend.contract import OptionError
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.writing import as_json
-from nnfuzz.experiment.blocking import examine
-from nnfuzz.experiment.localise import localise
-from nnfuzz.experiment.pipelines import shorten_pipeline
+from nnfuzz.experiment.compilers import examine
+from nnfuzz.experiment.localise import localise, shorten_pipeline
 from nnfuzz.findings.folder import read_finding, write_finding
 from nnfuzz.findings.replay import ReplayResult, replay_finding
 from nnfuzz.findings.repro import program_of
@@ -108,7 +107,7 @@ def seen(registry, producer):
     def run(pipeline, **options):
         spec = registry.spec("drawn", options)
         with BackendRunner(spec, registry) as runner:
-            result = examine(case, runner, Bench(producer).judge, ["O0", pipeline])
+            result = examine(case, runner, Bench(producer), ["O0", pipeline])
         failure = planted(result.failures)
         told = result.verdict, {"onnx": "x"}
         blame = result.blame(failure)
@@ -178,6 +177,4 @@ def test_a_finding_is_replayed_at_its_pipeline(registry, producer, seen, tmp_pat
     assert again.failure.targets[0].pipeline == "O0+Prepare+Rewrite"
     assert "O0+Prepare+Rewrite" in (folder / "repro.py").read_text()
     with BackendRunner(finding.backend, registry) as runner:
-        assert (
-            replay_finding(again, runner, Bench(producer).judge).answer is ReplayResult.REPRODUCED
-        )
+        assert replay_finding(again, runner, Bench(producer)).answer is ReplayResult.REPRODUCED

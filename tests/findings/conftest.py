@@ -1,6 +1,7 @@
 """One test case, tanh(x + w), and findings about it."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.reading import read
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.experiment.blocking import examine
+from nnfuzz.experiment.compilers import examine
 from nnfuzz.ir.view import GraphView
 from nnfuzz.records.finding import Finding, Origin
 from nnfuzz.sandbox.forkserver import ForkServer
@@ -64,6 +65,9 @@ def judge(case, outcomes, names=(), habits=()):
             found = _compare(case.expected["y"], outcome.outputs["y"])
             mismatches[str(outcome.target)] = found
     return read(Verdict, {"mismatches": mismatches, "comparable": {"y": 1.0}})
+
+
+BENCH = SimpleNamespace(judge=judge)
 
 
 def _compare(expected, actual):
@@ -125,7 +129,7 @@ def finding_of(case, runner_of):
 
     def make(text):
         runner = runner_of(text)
-        seen = examine(case, runner, judge)
+        seen = examine(case, runner, BENCH)
         (failure,) = seen.failures
         return Finding(
             failure,

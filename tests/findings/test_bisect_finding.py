@@ -10,7 +10,7 @@ from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.releases import releases_of
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.writing import as_json
-from nnfuzz.experiment.blocking import examine
+from nnfuzz.experiment.compilers import examine
 from nnfuzz.findings.folder import read_finding, write_finding
 from nnfuzz.records.finding import Finding
 from nnfuzz.testcase.case import CaseConfig, TestCase
@@ -39,7 +39,7 @@ def finding(tmp_path_factory, patch):
     with ProducerClient(5, CONFIG) as producer, BackendRunner(spec, registry) as runner:
         made = (producer.produce(Numbered(5, index)) for index in range(20))
         case = next(case for case in made if isinstance(case, TestCase))
-        seen = examine(case, runner, producer.judge)
+        seen = examine(case, runner, producer)
     found = Finding(seen.failures[0], case, seen.outcomes, spec, CONFIG, seen.verdict)
     return write_finding(place / "finding", found)
 

@@ -12,9 +12,9 @@ from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.target import Target
 from nnfuzz.base.reading import Unreadable, read
 from nnfuzz.base.writing import as_json
+from nnfuzz.cli.campaigns import known_failures
 from nnfuzz.findings.causes import cause_of, keys_of, known_by, reread
 from nnfuzz.findings.folder import write_finding
-from nnfuzz.library.campaign import known_failures
 from nnfuzz.records.finding import Origin
 from nnfuzz.reduction.diagnosis import Diagnosis
 from nnfuzz.reduction.figures import Counter, ReductionFigures, Spent

@@ -11,7 +11,7 @@ from nnfuzz.testcase.case import NotProduced
 from nnfuzz.testcase.identity import Numbered
 from nnfuzz.triage.signature import export_failure
 
-from .conftest import judge
+from .conftest import BENCH
 
 
 @pytest.mark.parametrize(
@@ -28,13 +28,13 @@ from .conftest import judge
 )
 def test_answer(found, now, answer, finding_of, runner_of):
     finding = finding_of(f"planted,bug={found}")
-    result = replay_finding(finding, runner_of(f"planted,bug={now}"), judge)
+    result = replay_finding(finding, runner_of(f"planted,bug={now}"), BENCH)
     assert result.answer is answer
     assert result.fails == (answer in (ReplayResult.REPRODUCED, ReplayResult.DIFFERENT))
 
 
 def test_on_another_backend(finding_of, runner_of):
-    result = replay_finding(finding_of("planted,bug=value"), runner_of("onnxruntime"), judge)
+    result = replay_finding(finding_of("planted,bug=value"), runner_of("onnxruntime"), BENCH)
     assert result.answer is ReplayResult.FIXED
     assert {o.backend for o in result.result.outcomes} == {"onnxruntime"}
 

@@ -15,7 +15,7 @@ from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.bounds import Unusable
 from nnfuzz.base.writing import as_json
-from nnfuzz.experiment.blocking import examine
+from nnfuzz.experiment.compilers import examine
 from nnfuzz.findings.folder import read_finding, write_finding
 from nnfuzz.findings.reduced import reduce_folder, repro_program
 from nnfuzz.findings.replay import ReplayResult, replay_finding
@@ -29,7 +29,7 @@ from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.client import ProducerClient
 from nnfuzz.testcase.identity import Numbered, Probe
 
-from .conftest import W, X, judge, model
+from .conftest import BENCH, W, X, model
 
 
 def test_report_tells_values_levels_and_model(finding_of, tmp_path):
@@ -93,7 +93,7 @@ def dynamic(case):
 
 @pytest.fixture
 def finding(dynamic, runner_of):
-    seen = examine(dynamic, runner_of("planted,bug=value"), judge)
+    seen = examine(dynamic, runner_of("planted,bug=value"), BENCH)
     (failure,) = seen.failures
     spec = runner_of("planted,bug=value").spec
     config = as_json(CaseConfig())
@@ -116,10 +116,10 @@ def test_the_finding_is_told_stored_and_replayed(finding, tmp_path, registry, ru
     again = read_finding(folder)
     assert again.case.inputs.keys() == finding.case.inputs.keys()
     assert (
-        replay_finding(again, runner_of("planted,bug=value"), judge).answer
+        replay_finding(again, runner_of("planted,bug=value"), BENCH).answer
         is ReplayResult.REPRODUCED
     )
-    assert replay_finding(again, runner_of("planted,bug=none"), judge).answer is ReplayResult.FIXED
+    assert replay_finding(again, runner_of("planted,bug=none"), BENCH).answer is ReplayResult.FIXED
 
 
 def test_the_script_runs_every_size(finding, tmp_path, registry):
@@ -144,7 +144,7 @@ def test_a_failure_of_the_second_run_is_shown_by_one_program_for_all_sizes(tmp_p
     ):
         made = (producer.produce(Numbered(5, index)) for index in range(20))
         case = next(c for c in made if isinstance(c, TestCase) and c.exporter == DYNAMIC)
-        seen = examine(case, runner, producer.judge)
+        seen = examine(case, runner, producer)
     found = Finding(seen.failures[0], case, seen.outcomes, spec, as_json(config), seen.verdict)
     folder = write_finding(tmp_path / "finding", found, program_of(spec, registry, case))
     _, reduced = reduce_folder(folder, trusted=str)

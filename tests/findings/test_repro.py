@@ -18,8 +18,8 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.findings.folder import read_finding, write_finding
 from nnfuzz.findings.repro import program_of
-from nnfuzz.rewrite.rewriting import Step, rewritten
 from nnfuzz.triage.signature import failures
+from nnfuzz.vary.rewrite.rewriting import Step, rewritten
 
 ROOT = Path(__file__).parents[2]
 

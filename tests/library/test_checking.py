@@ -14,7 +14,7 @@ from onnx import parser
 import nnfuzz
 from nnfuzz.backend.target import Target
 from nnfuzz.operators.registry import OpRegistry
-from planted import one_node
+from tests.planted import one_node
 
 PLUGIN = Path(__file__).with_name("strange.py")
 DIFFERING = Path(__file__).with_name("differing.py")
@@ -73,7 +73,7 @@ def test_a_right_model_is_right_at_every_node(right):
         ("e", "Erf", "Erf_3"),
         ("y", "Softmax", "Softmax_4"),
     ]
-    assert "node 'Mul_1' (Mul) -> m float32[2, 6]: right" in "\n".join(right.lines(nodes=True))
+    assert "node 'Mul_1' (Mul) -> m float32[2, 6]: right" in right.text(nodes=True)
     json.dumps(right.to_json())
 
 

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from test_epochs import campaign
 
 from nnfuzz.base.untrusted import read_json
-from nnfuzz.library.campaign import Campaign, Request
+from nnfuzz.cli.campaigns import Campaign, Request
 from nnfuzz.parts.merging import REPLACED, finish_replacement, merge
 from nnfuzz.records.config import ConfigError
 from nnfuzz.store.schema import SUSPECTS

@@ -15,14 +15,14 @@ from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.identity import Probe
 from nnfuzz.testcase.producer import Producer
-from planted import bench as scoring
-from planted import plugin
-from planted.__main__ import main
-from planted.bench import Bench, recalls
-from planted.catalogue import LEGAL_VARIATIONS, PLANTED_BUGS
-from planted.changes import LEGAL, STRUCTURAL, SUBTLE
-from planted.program import Unsupported, load, run
-from planted.vocabulary import CONFIG
+from tests.planted import bench as scoring
+from tests.planted import plugin
+from tests.planted.__main__ import main
+from tests.planted.bench import Bench, recalls
+from tests.planted.catalogue import LEGAL_VARIATIONS, PLANTED_BUGS
+from tests.planted.changes import LEGAL, STRUCTURAL, SUBTLE
+from tests.planted.program import Unsupported, load, run
+from tests.planted.vocabulary import CONFIG
 
 PLUGIN = Path(plugin.__file__)
 COMMON = ("broadcast_operand_lost", "fused_operands_swapped", "copied_in_half")

@@ -12,9 +12,9 @@ from nnfuzz.backend.conformance import check_backend, standard_probes
 from nnfuzz.backend.outcome import Stage
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
-from planted import blamed, immature, shared, speaking
-from planted.faults import Death, FaultyCompiler, sites
-from planted.nodewise import Interpreter
+from tests.planted import blamed, immature, shared, speaking
+from tests.planted.faults import Death, FaultyCompiler, sites
+from tests.planted.nodewise import Interpreter
 
 ROWS = np.array([[1.0, -2.0, 3.0], [0.5, 2.5, -1.0]], np.float32)
 ONE = {"x": ROWS}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.writing import as_json
-from nnfuzz.experiment.blocking import examine
+from nnfuzz.experiment.compilers import examine
 from nnfuzz.findings.reduced import problem_of
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
@@ -63,7 +64,7 @@ def first_failing(producer, registry) -> TestCase:
     made = (producer.produce(index) for index in range(200))
     cases = (c for c in made if isinstance(c, TestCase) and has_pattern(c, "float32"))
     with BackendRunner(registry.spec("planted", {}), registry) as runner:
-        return next(c for c in cases if planted(examine(c, runner, _judge(producer)).failures))
+        return next(c for c in cases if planted(examine(c, runner, _bench(producer)).failures))
 
 
 def planted(failures) -> Failure | None:
@@ -90,16 +91,16 @@ def finding_of(producer, registry, server, index: int, **options) -> Finding | N
 def judged_by(producer, spec, registry, server, case):
     """The result of an experiment whose judge is a producer of this process."""
     with BackendRunner(spec, registry, server) as runner:
-        return examine(case, runner, _judge(producer))
+        return examine(case, runner, _bench(producer))
 
 
-def _judge(producer):
-    """What ProducerClient.judge does, in this process."""
+def _bench(producer):
+    """What judges as ProducerClient does, in this process."""
 
     def judge(case, outcomes, names, habits):
         return producer.judge(case, {o.target: o.outputs for o in outcomes if o.ok})
 
-    return judge
+    return SimpleNamespace(judge=judge)
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import pytest
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base.writing import as_json
-from nnfuzz.experiment.blocking import examine
+from nnfuzz.experiment.compilers import examine
 from nnfuzz.ir.graph import Graph
 from nnfuzz.reduction.case import NotReduced, Problem, ReduceConfig, reduce_case
 from nnfuzz.reduction.edit import Edit
@@ -40,7 +40,7 @@ def reduced(producer):
             plain, case = registry.spec("elements", fault.options), fault.case(producer)
             spec = registry.spec("elements", {**fault.options, **options})
             with servers.compilers.runner(plain, registry) as runner:
-                (failure,) = examine(case, runner, client.judge).failures
+                (failure,) = examine(case, runner, client).failures
             problem = Problem(case, failure, spec, as_json(CONFIG))
             return reduce_case(problem, ReduceConfig(registry=registry, servers=servers))
 

@@ -8,7 +8,7 @@ from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.cli.progress import Silent
-from nnfuzz.cli.summary import print_summary
+from nnfuzz.cli.summary import summary_text
 from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.findings.folder import REDUCED, read_finding
 from nnfuzz.records.config import CampaignConfig, ConfigError, ReducerSettings
@@ -45,7 +45,7 @@ def test_two_releases_of_one_compiler_are_compared(backends):
 
 
 @pytest.mark.slow
-def test_only_changes_are_findings(tmp_path, monkeypatch, capsys):
+def test_only_changes_are_findings(tmp_path, monkeypatch):
     make_index(tmp_path / "wheels")
     use_index(monkeypatch, tmp_path / "wheels", tmp_path)
     registry = BackendRegistry.discover([ADAPTER])
@@ -66,6 +66,5 @@ def test_only_changes_are_findings(tmp_path, monkeypatch, capsys):
         assert finding.backend.release == "1.0"
         report = (folder / "report.md").read_text()
         assert "toyrel 2.0 does well with this model at the same levels." in report
-    print_summary(result, config)
     told = f"(right in 1.0, wrong in 2.0), {len(result.findings)} fixed (the other way round);"
-    assert f"0 regressions {told}" in capsys.readouterr().out
+    assert f"0 regressions {told}" in summary_text(result, config)

@@ -5,12 +5,11 @@ from collections import Counter
 import onnx
 import pytest
 
-from nnfuzz.rewrite.catalogue import of_kinds
-from nnfuzz.rewrite.rewriting import parse_form
-from nnfuzz.rewrite.rule import Kind
 from nnfuzz.testcase import case_generator
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.producer import Producer
+from nnfuzz.vary.rewrite.rewriting import of_kinds, parse_form
+from nnfuzz.vary.rewrite.rule import Kind
 
 
 @pytest.mark.parametrize(

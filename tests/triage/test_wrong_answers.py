@@ -2,8 +2,8 @@
 
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
-from nnfuzz.invalid.fault import Fault
 from nnfuzz.triage.signature import failures
+from nnfuzz.vary.faults.fault import Fault
 
 AXIS = Fault("wrong-axis", "axis of Concat is 7", "a clause", "Concat")
 CYCLE = Fault("cycle", "Add reads its own result 'v1'", "a clause", "Add")

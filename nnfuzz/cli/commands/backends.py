@@ -119,11 +119,11 @@ def _probe(
     table: Path | None,
 ) -> int:
     from nnfuzz.base.files import cache_folder
+    from nnfuzz.campaign.configuration import chosen_backends, exporter_names, make_config
     from nnfuzz.campaign.session import run_probes
+    from nnfuzz.cli.campaigns import default_folder
     from nnfuzz.cli.progress import Interrupt, watcher
     from nnfuzz.feedback.support_cache import SupportCache, write_table
-    from nnfuzz.library.campaign import default_folder
-    from nnfuzz.library.settings import chosen_backends, exporter_names, make_config
     from nnfuzz.store.store import Store
 
     specs = chosen_backends(registry, texts, tell)

@@ -38,15 +38,14 @@ def bisect(
     one, and the result goes to it. Exit code 1 while the finding reproduces
     in its own release, 0 once it does not.
     """
-    from nnfuzz.cli.findings import opened_for_run
+    from nnfuzz.cli.findings import bisected, opened_for_run
     from nnfuzz.findings.replay import NotReproduced, write_bisection
-    from nnfuzz.library.replaying import bisect_finding
 
     folder, opened, spec = opened_for_run(finding, original, "", plugin or [])
     if spec is None:
         raise UsageError("a finding about an exporter has no compiler to bisect")
     try:
-        result = bisect_finding(opened, spec, oldest, newest, typer.echo, _show)
+        result = bisected(opened, spec, oldest, newest, _show)
     except NotReproduced as error:
         typer.echo(str(error))
         raise typer.Exit(OK) from error

@@ -165,7 +165,7 @@ def set_(
 
 def _held_back(campaign: Path, ledger: Ledger) -> dict[str, int]:
     """How often bugs of the ledger occurred that a campaign did not report; none for a finding."""
-    from nnfuzz.library.campaign import known_occurrences
+    from nnfuzz.cli.campaigns import known_occurrences
     from nnfuzz.store.store import FILE
 
     return known_occurrences(campaign, ledger.bugs()) if (campaign / FILE).is_file() else {}

@@ -141,7 +141,7 @@ def check(
                 text = json.dumps(result.to_json(), indent=1, default=str)
                 report.write_text(text + "\n", "utf-8")
     finally:  # a result of minutes is not lost because it cannot be written
-        typer.echo("\n".join(result.lines(every_node)))
+        typer.echo(result.text(every_node))
     _next(result, save)
     judged = OK if result.compared else FAULT if result.contradicted else NOT_COMPARED
     raise typer.Exit(FINDINGS if result.failed else judged)
@@ -186,8 +186,8 @@ def _targets(texts: Sequence[str], levels: Sequence[str], plugins: Sequence[Path
     """
     from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.backend.target import Target
+    from nnfuzz.campaign.configuration import chosen_backends
     from nnfuzz.library.checking import installed_compilers
-    from nnfuzz.library.settings import chosen_backends
 
     registry = BackendRegistry.discover(plugins)
     specs = chosen_backends(registry, list(texts) or installed_compilers(plugins))

@@ -55,12 +55,12 @@ def file(
     from nnfuzz.bugs.filing import refusal, system_of
     from nnfuzz.bugs.ledger import Ledger, bugs_of, recognised_by
     from nnfuzz.cli.consent import Consent
-    from nnfuzz.cli.findings import backends_of, chosen_model, open_with_consent
+    from nnfuzz.cli.findings import backends_of, chosen_model, open_finding
     from nnfuzz.findings.issue import issue
 
     folder = chosen_model(finding, original)
     consent = Consent(folder, plugin or [])
-    loaded = open_with_consent(folder, consent)
+    loaded = open_finding(folder, consent)
     name = tracker or loaded.failure.backend
     registry = backends_of(loaded, plugin or [], consent, name)
     book = Ledger(ledger)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from nnfuzz.campaign.session import CampaignResult
-    from nnfuzz.library.campaign import Request
+    from nnfuzz.cli.campaigns import Request
     from nnfuzz.records.config import CampaignConfig
     from nnfuzz.store.summary import Summary
 
@@ -82,8 +82,8 @@ def fuzz(
     _check(settings, resume)
     if not quiet:
         tell("starting the compilers and PyTorch; the first test follows in some seconds")
+    from nnfuzz.cli.campaigns import Request
     from nnfuzz.cli.ci import report_campaign
-    from nnfuzz.library.campaign import Request
 
     if resume and "backend" in from_file(context):
         backend = None
@@ -96,7 +96,6 @@ def fuzz(
         baseline=settings.pop("baseline", None),
         focus=settings.pop("focus", ()),
         settings=settings,
-        note=tell,
     )
     result, config = _fuzz(request, resume, fresh, quiet)
     report_campaign(result, config, junit, summary_md)
@@ -132,10 +131,10 @@ def _fuzz(
     request: Request, resume: bool, fresh: bool, quiet: bool
 ) -> tuple[CampaignResult, CampaignConfig]:
     """Runs a session of a campaign and prints its summary."""
+    from nnfuzz.cli.campaigns import Campaign
     from nnfuzz.cli.consent import Consent
     from nnfuzz.cli.progress import Interrupt, watcher
-    from nnfuzz.cli.summary import print_summary
-    from nnfuzz.library.campaign import Campaign
+    from nnfuzz.cli.summary import summary_text
 
     allow = Consent(request.out or Path(), request.plugins).require
     begun = Campaign.resume(request, allow) if resume else Campaign.create(request)
@@ -143,7 +142,7 @@ def _fuzz(
         config = campaign.config
         with Interrupt() as interrupt, watcher(quiet, config, campaign.folder) as observer:
             result = campaign.run(observer, interrupt.asked, fresh)
-    print_summary(result, config)
+    print(summary_text(result, config), end="")
     if part := _empty(result.summary):
         tell(f"{part} is empty: there is nothing to do")
     elif not result.summary.tests and not result.findings:
@@ -234,12 +233,13 @@ def merge(
     code 1 for findings, 0 for none, 2 if they are no parts of one campaign.
     """
     from nnfuzz.campaign.session import CampaignResult
-    from nnfuzz.cli.summary import print_summary
+    from nnfuzz.cli.summary import summary_text
     from nnfuzz.parts.merging import merge
     from nnfuzz.records.config import CampaignConfig
     from nnfuzz.store.summary import read_summary
 
     with merge(parts, out, tell) as store:
         result = CampaignResult.of(store, read_summary(out))
-        print_summary(result, CampaignConfig.from_json(store.config()))
+        config = CampaignConfig.from_json(store.config())
+        print(summary_text(result, config), end="")
     raise typer.Exit(FINDINGS if result.findings else OK)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nnfuzz.cli.errors import OK, tell, writing
+from nnfuzz.cli.errors import OK, writing
 from nnfuzz.cli.options import AMOUNT, MODELS, PROCESSES, Backends, Plugins, taking
 from nnfuzz.cli.values import size
 
@@ -62,28 +61,14 @@ def generate(
     choose are passed over, so that data.json can say how far an output may be off. Run it against a
     compiler with nnfuzz verify, or any runner of ONNX's backend tests.
     """
-    from nnfuzz.cli.progress import steps, watcher
-    from nnfuzz.library.corpus import CorpusRequest
-    from nnfuzz.library.corpus import generate as fill
+    from nnfuzz.cli.corpus import write_corpus
 
-    request = CorpusRequest(
-        out=out,
-        watcher=partial(watcher, False),
-        count=count,
-        singles=singles,
-        max_bytes=size(max_bytes) if max_bytes is not None else 0,
-        processes=processes,
-        seed=given.pop("seed", 0),
-        opset=given.pop("opset", None),
-        backends=tuple(backend or ()),
-        plugins=tuple(plugin or ()),
-        settings=given,
-        note=tell,
-        steps=steps,
-    )
+    most_bytes = size(max_bytes) if max_bytes is not None else 0
     with writing(out):
-        corpus = fill(request)
-    _report(out, corpus.models, corpus.skipped)
+        models, skipped = write_corpus(
+            out, given, count, singles, most_bytes, processes, backend or (), plugin or ()
+        )
+    _report(out, models, skipped)
     raise typer.Exit(OK)
 
 

@@ -58,8 +58,8 @@ def metrics(
     file that cannot be read is named and left out.
     """
     from nnfuzz.backend.registry import BackendRegistry
+    from nnfuzz.campaign.configuration import chosen_backends
     from nnfuzz.cli.progress import steps
-    from nnfuzz.library.settings import chosen_backends
     from nnfuzz.metrics.folders import compare_folders
 
     registry = BackendRegistry.discover(plugin or [])

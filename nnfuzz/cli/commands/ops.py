@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from nnfuzz.check.runtimes import Runtime
     from nnfuzz.feedback.support import Support
     from nnfuzz.operators.registry import OpRegistry
 
@@ -174,22 +173,15 @@ def check(
         int,
         MODELS.option("Same seed, same instances.", "S", min=0),
     ] = 0,
-    implementations: Annotated[
-        list[Path] | None,
-        TESTED.option(
-            "Further reference implementation: operators in NumPy (or a folder of such).", "FILE.py"
-        ),
-    ] = None,
     plugin: Plugins = None,
 ) -> None:
     """Check operator specs against PyTorch and ONNX; exit code 1 if there are problems.
 
     Solved instances must run and have the inferred type, instances with one broken condition must
     be rejected, and instances that PyTorch accepts should not be refused (the table has the refused
-    share). Then PyTorch's results are compared with those of onnx.reference and of further
-    implementations of the ONNX operators: a difference must be declared as a waiver, and every
-    waiver must occur. Where all operators are checked, every attribute of the ONNX operators must
-    be set to another value than its default now and then.
+    share). Then PyTorch's results are compared with those of onnx.reference and of the functions
+    that define ONNX operators: a difference must be declared as a waiver, and every waiver must
+    occur.
 
     Columns: forward, backward: solved instances that ran; unsolved: drawn, but not solved;
     unconfirmed: ran, but no ONNX runtime can compute them. accepted: random instances that PyTorch
@@ -199,23 +191,21 @@ def check(
     instances without elements that were checked. Then how often each implementation agreed.
     """
     from nnfuzz.check.operators import check_operators
-    from nnfuzz.check.reach import reach_problems
     from nnfuzz.check.report import CheckReport, listing, report_table
+    from nnfuzz.check.runtimes import BUNDLED
     from nnfuzz.cli.progress import steps
 
     registry = _selected(load_operators(plugin or []), operators or [])
     specs = registry.specs()
-    runtimes = _runtimes(implementations or [])
     reports: list[CheckReport] = []
     with steps("checking operators", len(specs)) as advance:
-        for report in check_operators(specs, seed, instances, runtimes, registry.waivers):
+        for report in check_operators(specs, seed, instances, BUNDLED, registry.waivers):
             reports.append(report)
             advance(report.operator)
     terminal().print(report_table(reports))
-    never = [] if operators else list(reach_problems(specs, seed))
-    for line in [*listing(reports), *never]:
+    for line in listing(reports):
         terminal().print(line, markup=False, soft_wrap=True)
-    raise typer.Exit(OK if not never and all(report.ok for report in reports) else FINDINGS)
+    raise typer.Exit(OK if all(report.ok for report in reports) else FINDINGS)
 
 
 def _selected(registry: OpRegistry, names: Sequence[str]) -> OpRegistry:
@@ -223,22 +213,3 @@ def _selected(registry: OpRegistry, names: Sequence[str]) -> OpRegistry:
         return registry.select(names or list(registry))
     except KeyError as error:
         raise UsageError(str(error.args[0])) from error
-
-
-def _runtimes(paths: Sequence[Path]) -> dict[str, Runtime]:
-    """The reference implementations by name: onnx's, and those in files. Raises: UsageError."""
-    from nnfuzz.backend.registry import import_plugin
-    from nnfuzz.check.runtimes import (
-        BUNDLED,
-        STANDARD_IMPLEMENTATION,
-        runtime_of_standard_implementations,
-    )
-    from nnfuzz.check.standard_implementation import standard_implementations_of
-
-    files = [f for path in paths for f in (sorted(path.glob("*.py")) if path.is_dir() else [path])]
-    own = [op for file in files for op in standard_implementations_of(import_plugin(file))]
-    return (
-        {**BUNDLED, STANDARD_IMPLEMENTATION: runtime_of_standard_implementations(own)}
-        if own
-        else dict(BUNDLED)
-    )

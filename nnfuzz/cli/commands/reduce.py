@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnfuzz.cli.errors import FINDINGS, OK, UsageError, tell
+from nnfuzz.cli.errors import FINDINGS, OK, UsageError
 from nnfuzz.cli.options import AMOUNT, PROCESSES, OwnBackend, Plugins
 
 if TYPE_CHECKING:
@@ -50,37 +50,28 @@ def reduce(
 
 
 def _campaign(folder: Path, plugins: list[Path], workers: int, budget: int) -> int:
-    from nnfuzz.cli.consent import Consent
+    from nnfuzz.cli.findings import reduced_campaign
     from nnfuzz.cli.progress import Interrupt
-    from nnfuzz.cli.summary import findings_table
-    from nnfuzz.library.replaying import reduce_findings
+    from nnfuzz.cli.summary import findings_text
 
-    allow = Consent(folder, plugins).require
     with Interrupt() as interrupt:
-        findings = reduce_findings(folder, allow, tell, workers, budget, interrupt.asked)
-    for line in findings_table(folder, findings):
-        typer.echo(line)
+        findings = reduced_campaign(folder, plugins, workers, budget, interrupt.asked)
+    typer.echo(findings_text(folder, findings).rstrip())
     return FINDINGS if findings else OK
 
 
 def _finding(finding: Path, backend: str, plugin: list[Path], budget: int) -> None:
-    from nnfuzz.cli.consent import Consent
-    from nnfuzz.cli.findings import backend_of, open_with_consent
+    from nnfuzz.cli.findings import reduced
     from nnfuzz.cli.progress import phases
-    from nnfuzz.library.replaying import reduce_in_folder
     from nnfuzz.reduction.case import ReduceConfig
 
-    consent = Consent(finding, plugin)
-    opened = open_with_consent(finding, consent)
-    spec = backend_of(opened, backend, plugin, consent)
     with phases() as show:
 
         def watch(p: ReductionProgress) -> None:
             show(f"{p.run}/{p.budget} candidates, {p.nodes} nodes, {p.by}")
 
-        config = ReduceConfig(budget, watch=watch)
-        done, reduced = reduce_in_folder(finding, opened, spec, config, consent)
-    _report(finding, done, reduced)
+        done, smallest = reduced(finding, backend, plugin, ReduceConfig(budget, watch=watch))
+    _report(finding, done, smallest)
     raise typer.Exit(FINDINGS)
 
 

@@ -37,11 +37,10 @@ def replay(
     as well), unsupported by now, not compared (exit code 4: the model runs, and no element of its
     outputs is comparable), or fixed.
     """
-    from nnfuzz.cli.findings import opened_for_run
-    from nnfuzz.library.replaying import replay as run_again
+    from nnfuzz.cli.findings import opened_for_run, replayed
 
     _, opened, spec = opened_for_run(finding, original or regenerate, backend, plugin or [])
-    result = run_again(opened, spec, regenerate, typer.echo)
+    result = replayed(opened, spec, regenerate)
     name = backend.partition(",")[0]
     _show(opened, result, name if name != opened.failure.backend else "")
     raise typer.Exit(FINDINGS if result.fails else OK if result.compared else NOT_COMPARED)

@@ -19,7 +19,7 @@ from nnfuzz.cli.options import AMOUNT, MODELS, WRITTEN
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-    from nnfuzz.rewrite.rewriting import Step
+    from nnfuzz.vary.rewrite.rewriting import Step
 
 DEFAULT_COUNT = 10
 SECONDS = 300.0
@@ -79,7 +79,7 @@ def rewrite(
 
 def rules_text() -> str:
     """All rules by family, a line each, as Markdown."""
-    from nnfuzz.rewrite.catalogue import RULES
+    from nnfuzz.vary.rewrite.rewriting import RULES
 
     families = dict.fromkeys(rule.family for rule in RULES.values())
     lines: list[str] = []
@@ -102,7 +102,7 @@ def _read(file: Path) -> ModelProto:
 
 
 def _parsed(steps: str) -> list[Step]:
-    from nnfuzz.rewrite.rewriting import Step
+    from nnfuzz.vary.rewrite.rewriting import Step
 
     try:
         return [Step.parse(part) for part in steps.split("+")]
@@ -113,7 +113,7 @@ def _parsed(steps: str) -> list[Step]:
 
 def _made(data: bytes, steps: Sequence[Step], seed: int) -> Iterator[tuple[bytes, Sequence[Step]]]:
     """The model after the steps; without steps, after drawn ones, again and again."""
-    from nnfuzz.rewrite.rewriting import draw_rewriting, rewritten
+    from nnfuzz.vary.rewrite.rewriting import draw_rewriting, rewritten
 
     if steps:
         yield rewritten(data, steps)

@@ -48,10 +48,10 @@ def select(
     once; models that none of them supports are left out.
     """
     from nnfuzz.backend.registry import BackendRegistry
+    from nnfuzz.campaign.configuration import chosen_backends
     from nnfuzz.cli.progress import steps
     from nnfuzz.corpus.pick import select as chosen
     from nnfuzz.corpus.selection import Budget
-    from nnfuzz.library.settings import chosen_backends
 
     if max_time is not None and not backend:
         raise UsageError("--max-time is the time of a compiler: add --backend NAME")

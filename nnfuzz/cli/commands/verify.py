@@ -87,12 +87,12 @@ def verify(
     nothing that ran could be compared. The last line counts results that were not compared.
     """
     from nnfuzz.backend.registry import BackendRegistry
+    from nnfuzz.cli.corpus import save_failures
     from nnfuzz.cli.progress import steps
     from nnfuzz.corpus.known import KnownTestFailures, load, to_json
     from nnfuzz.corpus.known import baseline as earlier
     from nnfuzz.corpus.layout import tests_in
     from nnfuzz.corpus.verify import verify as run
-    from nnfuzz.library.corpus import save_failures
 
     patterns = load(known) if known is not None else ()
     expected = KnownTestFailures(patterns, earlier(baseline) if baseline is not None else None)
@@ -113,7 +113,7 @@ def verify(
     if findings is not None:
         failed = {r.test for r in verified if r.status == "failed"}
         wrong = [test for test in tests if test.name in failed]
-        saved = save_failures(findings, wrong, backend, listed(level), plugin or [], steps)
+        saved = save_failures(findings, wrong, backend, listed(level), plugin or [])
         with writing(findings):
             for test, folders, why in saved:
                 for path in folders:

@@ -31,12 +31,12 @@ def use_finding(folder: Path, rng: random.Random) -> str:
     from nnfuzz.base.reading import Unreadable
     from nnfuzz.cli.consent import Consent
     from nnfuzz.cli.errors import UsageError
-    from nnfuzz.cli.findings import backend_of, open_with_consent
+    from nnfuzz.cli.findings import backend_of, open_finding
     from nnfuzz.findings.report import tracker_report
 
     try:
         consent = Consent(folder)
-        found = open_with_consent(folder, consent)
+        found = open_finding(folder, consent)
         backend_of(found, "onnxruntime", [], consent)
         if found.case.model:
             _producer().check(found.case)

@@ -6,7 +6,7 @@ import numpy as np
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops import op_loop, op_scan
 
-from nnfuzz.check.standard_implementation import StandardImplementation
+from tests.check.implementation import StandardImplementation
 
 ACTIVATIONS = {
     "relu": lambda x, a, b: np.maximum(0, x),

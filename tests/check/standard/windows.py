@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from nnfuzz.check.standard_implementation import StandardImplementation
+from tests.check.implementation import StandardImplementation
 
 
 def halved(totals, auto_pad):

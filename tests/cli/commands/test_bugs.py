@@ -7,7 +7,7 @@ import pytest
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.bugs.bug import BugState
 from nnfuzz.bugs.ledger import Ledger
-from nnfuzz.library.campaign import known_failures
+from nnfuzz.cli.campaigns import known_failures
 from tests.bugs.conftest import BUG, ledger
 from tests.command import nnfuzz
 

@@ -1,6 +1,6 @@
 """Pages that are made from the code have what they are about."""
 
-from nnfuzz.invalid.catalogue import KINDS
+from nnfuzz.vary.faults.catalogue import KINDS
 from scripts.make.pages import PAGES
 
 

@@ -1,1 +1,0 @@
-"""The built-in rewrites, by what they change."""

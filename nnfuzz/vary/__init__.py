@@ -1,0 +1,1 @@
+"""Everything that makes a test case other than plain: one table of variations."""

@@ -1,0 +1,149 @@
+"""The quantised twin of a graph: the same computation on small integers, in the forms in which
+people ship it.
+
+Scales and zero points are those of the values that the twin itself computes up to there, as a
+quantiser finds them by running a model on examples. The nodes are ordinary ones.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from nnfuzz.ir.edges import edge_keys
+from nnfuzz.ir.graph import Graph, Node, pruned
+from nnfuzz.operators.motif import Misfit
+from nnfuzz.vary.quantize.codes import Values
+from nnfuzz.vary.quantize.draft import Draft, Form
+from nnfuzz.vary.quantize.integers import dynamically, on_codes
+from nnfuzz.vary.quantize.pairs import with_pairs
+
+Writer = Callable[[Values, Node], None]
+WRITERS: Mapping[str, Writer] = {"pairs": with_pairs, "integers": on_codes, "dynamic": dynamically}
+SHARES = {"pairs": 0.6, "integers": 0.28, "dynamic": 0.12}
+"""How often most operators of a twin are in which form."""
+STRAYS = 0.06
+"""Probability that an operator is in another form than the others."""
+USUAL = frozenset(
+    "Conv ConvTranspose MatMul Gemm Add Sub Mul Div Relu Clip LeakyRelu Sigmoid Tanh HardSigmoid "
+    "HardSwish Softmax AveragePool MaxPool GlobalAveragePool GlobalMaxPool Concat Split Resize Pad "
+    "Where ReduceMean Reshape Transpose Squeeze Unsqueeze Flatten Slice Gather".split()
+)
+"""Operators that quantisers put pairs around; the others are quantised less often."""
+OFTEN, RARELY = 0.9, 0.25
+LABEL = "quantised:"
+"""Begins the label of a twin."""
+EVERYWHERE = 0.7
+"""Probability that all readers of a quantised value read what came of its codes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Twin:
+    """style: the form of most of its operators. values: of all of the graph's names."""
+
+    graph: Graph
+    style: str
+    values: Mapping[str, Tensor]
+
+    @property
+    def label(self) -> str:
+        """Stands among the motifs of a test."""
+        return f"{LABEL}{self.style}"
+
+
+def quantised_twin(
+    graph: Graph, values: Mapping[str, Tensor], form: Form, rng: random.Random
+) -> Twin | None:
+    """The twin of a concrete graph; None if nothing in it can be quantised.
+
+    values: of its inputs and weights, at least. form: what may be written.
+    """
+    drawn = rng.choices(list(SHARES), list(SHARES.values()))[0]
+    for style, rarely in ((drawn, RARELY), ("pairs", OFTEN)):
+        try:
+            with torch.no_grad():
+                held = _drafted(graph, values, form, rng, (style, rarely))
+                found = _finished(graph, held)
+        except Misfit:  # codes made a value that an operator behind it does not admit
+            continue
+        if not _same_operators(found, graph):
+            made = Twin(found, style, {name: held.draft.values[name] for name in found.values})
+            return None if _avoided(found, form) else made
+    return None
+
+
+def _same_operators(graph: Graph, other: Graph) -> bool:
+    return [node.op for node in graph.nodes] == [node.op for node in other.nodes]
+
+
+def _drafted(
+    graph: Graph,
+    given: Mapping[str, Tensor],
+    form: Form,
+    rng: random.Random,
+    style: tuple[str, float],
+) -> Values:
+    """The draft with a node, or several, for each of the graph. Raises: Misfit.
+
+    style: the form of most operators, and how often unusual ones are in it.
+    """
+    draft = Draft(form)
+    for name in (*graph.inputs, *graph.weights):
+        draft.graph.values[name] = graph.values[name]
+        draft.values[name] = given[name]
+    draft.graph.inputs, draft.graph.weights = list(graph.inputs), list(graph.weights)
+    draft.graph.prescribed = dict(graph.prescribed)
+    values = Values(draft, rng, graph.weights)
+    for name in (*graph.inputs, *graph.weights):
+        values.hold(name)
+    everywhere = rng.random() < EVERYWHERE
+    for node in graph.nodes:
+        _add(values, node, style, everywhere)
+    return values
+
+
+def _add(values: Values, node: Node, style: tuple[str, float], everywhere: bool) -> None:
+    """Adds an operator in the wanted form, in that of pairs, or as it is. Raises: Misfit."""
+    rng = values.rng
+    for way in _ways(rng, node, *style):
+        try:
+            return WRITERS[way](values, node)
+        except Misfit:
+            continue
+    for read in ((values.read if everywhere else values.floats), values.floats):
+        try:
+            values.draft.copy(node, [read(name) for name in node.inputs])
+            break
+        except Misfit:
+            if read == values.floats:
+                raise
+    for name in node.outputs:
+        values.hold(name)
+
+
+def _ways(rng: random.Random, node: Node, style: str, rarely: float) -> list[str]:
+    """The forms in which an operator is tried, in order; none where it stays as it is."""
+    if rng.random() >= (OFTEN if node.op.name in USUAL else rarely):
+        return []
+    stray = rng.random() < STRAYS
+    first = rng.choice(list(WRITERS)) if stray else style
+    return [first] if first == "dynamic" else list(dict.fromkeys((first, "pairs")))
+
+
+def _finished(graph: Graph, values: Values) -> Graph:
+    """The drafted graph without what its outputs do not depend on. Raises: Misfit."""
+    draft = values.draft
+    outputs = [values.read(name) for name in graph.outputs]
+    whole = draft.graph
+    found = pruned(whole.values, whole.nodes, whole.inputs, whole.weights, outputs)
+    found.prescribed = {n: ends for n, ends in whole.prescribed.items() if n in found.values}
+    return found
+
+
+def _avoided(graph: Graph, form: Form) -> bool:
+    """Whether the graph has an edge to avoid."""
+    return bool(form.avoid) and not form.avoid.isdisjoint(edge_keys(graph.view()))

@@ -1,0 +1,196 @@
+"""Rules that put a part of the model into control flow that runs it exactly once."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.types import TensorType
+from nnfuzz.materialize import protos
+from nnfuzz.materialize.emit import rename_in_place
+from nnfuzz.vary.rewrite.draft import (
+    Draft,
+    Nodes,
+    Region,
+    deterministic,
+    known_regions,
+    renamed_nodes,
+)
+from nnfuzz.vary.rewrite.operators import MOVED, ints
+from nnfuzz.vary.rewrite.rule import models
+
+FAMILY = "control flow"
+_ZEROED = (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64, DType.BOOL)
+"""Dtypes whose zeros ConstantOfShape makes at every opset."""
+
+
+def _of(draft: Draft, dtypes: Sequence[DType]) -> list[Region]:
+    """Regions whose results have these dtypes."""
+    regions = known_regions(draft)
+    return [r for r in regions if all(draft.types[name].dtype in dtypes for name in r.outputs)]
+
+
+def _zeros_exist(draft: Draft) -> list[Region]:
+    return _of(draft, _ZEROED)
+
+
+def _zeros(emit: Nodes, type_: TensorType) -> str:
+    value = np.zeros(1, type_.dtype.numpy)
+    return emit.one("ConstantOfShape", ints(emit, *type_.sizes), value=value)
+
+
+def _condition(emit: Nodes, draft: Draft, region: Region, value: bool, rng: random.Random) -> str:
+    """A condition that is always `value`: a constant, or computed from a shape."""
+    sized = [name for name in region.inputs if draft.rank(name) > 0]
+    what = rng.randrange(4)
+    if what == 0 and sized:
+        name = rng.choice(sized)
+        size = emit.const(draft.types[name].elements, DType.INT64)
+        same = emit.one("Equal", emit.one("Size", name), size)
+        return same if value else emit.one("Not", same)
+    if what == 1:
+        return emit.one("Not", emit.const(not value, DType.BOOL))
+    if what == 2:
+        return emit.one("Constant", value=np.asarray(value))
+    return emit.const(value, DType.BOOL)
+
+
+def _body(
+    draft: Draft,
+    nodes: Sequence[onnx.NodeProto],
+    outputs: Mapping[str, TensorType],
+    inputs: Mapping[str, TensorType] | None = None,
+) -> onnx.GraphProto:
+    return onnx.GraphProto(
+        name=draft.fresh("body"),
+        node=nodes,
+        input=[protos.value_info(n, t) for n, t in (inputs or {}).items()],
+        output=[protos.value_info(n, t) for n, t in outputs.items()],
+    )
+
+
+def _put(
+    draft: Draft,
+    site: Region,
+    emit: Nodes,
+    graphs: Mapping[str, onnx.GraphProto],
+    stacked: bool = False,
+) -> None:
+    """Puts nodes in the place of a region; the last one gets sub-graphs.
+
+    stacked: whether its outputs have a first axis of size 1, which is taken away.
+    """
+    for name, graph in graphs.items():
+        emit.nodes[-1].attribute.append(protos.attribute(name, graph))
+    for name, wanted in zip(emit.nodes[-1].output, site.outputs if stacked else ()):
+        emit.nodes.append(protos.node("Squeeze", [name, ints(emit, 0)], [wanted]))
+    draft.graph.initializer.extend(emit.initializers)
+    site.replaced(draft, emit.nodes)
+
+
+@models(FAMILY, _zeros_exist, uses=["If", "ConstantOfShape"])
+def if_constant(draft: Draft, site: Region, rng: random.Random) -> None:
+    """Nodes -> the branch of an If whose condition always chooses it; the other branch gives zeros.
+    Only the chosen branch counts."""
+    emit, other, taken = draft.emitter(), draft.emitter(), rng.random() < 0.5
+    types = [draft.types[name] for name in site.outputs]
+    nodes, names = renamed_nodes(draft, site)
+    right = _body(draft, nodes, dict(zip(names, types)))
+    zeros = {_zeros(other, type_): type_ for type_ in types}
+    wrong = _body(draft, other.nodes, zeros)
+    wrong.initializer.extend(other.initializers)
+    condition = _condition(emit, draft, site, taken, rng)
+    emit.nodes.append(protos.node("If", [condition], site.outputs))
+    branches = (right, wrong) if taken else (wrong, right)
+    _put(draft, site, emit, dict(zip(("then_branch", "else_branch"), branches)))
+
+
+def _choices_exist(draft: Draft) -> list[Region]:
+    """Regions that may run twice and whose results an If may have: bfloat16 not at opset 13."""
+    admitted = onnx.defs.get_schema("If", draft.opset).outputs[0].types
+    regions = _of(draft, [d for d in DType if protos.type_name(d) in admitted])
+    return [region for region in regions if all(map(deterministic, region.nodes(draft)))]
+
+
+@models(FAMILY, _choices_exist, uses=["If", "Greater", "ReduceSum"])
+def if_either(draft: Draft, site: Region, rng: random.Random) -> None:
+    """Nodes -> both branches of an If whose condition is computed from a value: whichever is taken,
+    the same is computed. The branches have the same names in another order, as neither sees the
+    other."""
+    emit = draft.emitter()
+    sources = [n for n in draft.inputs if draft.dtype(n) in (DType.FLOAT32, DType.INT64)]
+    if sources:
+        name = rng.choice(sources)
+        every = emit.one("Reshape", name, ints(emit, -1))
+        first = emit.one("Gather", every, emit.const(0, DType.INT64), axis=0)
+        condition = emit.one("Greater", first, emit.const(0, draft.types[name].dtype))
+    else:
+        condition = _condition(emit, draft, site, rng.random() < 0.5, rng)
+    emit.nodes.append(protos.node("If", [condition], site.outputs))
+    nodes, outputs = renamed_nodes(draft, site)
+    made = [name for node in nodes for name in node.output if name]
+    names = dict(zip(made, rng.sample(made, len(made))))
+    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    second = [rename_in_place(node, names) for node in copies]
+    types = [draft.types[name] for name in site.outputs]
+    then = _body(draft, nodes, dict(zip(outputs, types)))
+    other = _body(draft, second, dict(zip([names[name] for name in outputs], types)))
+    _put(draft, site, emit, {"then_branch": then, "else_branch": other})
+
+
+@models(FAMILY, _zeros_exist, uses=["Loop", "ConstantOfShape"])
+def loop_once(draft: Draft, site: Region, rng: random.Random) -> None:
+    """Nodes -> the body of a Loop that runs once, by its trip count, its condition or both. Results
+    are its state behind the only iteration, or its scanned outputs without their axis of size 1."""
+    emit = draft.emitter()
+    nodes, names = renamed_nodes(draft, site)
+    types = [draft.types[name] for name in site.outputs]
+    by_count, carried = rng.random() < 0.7, rng.random() < 0.5
+    once = emit.const(1, DType.INT64) if by_count else ""
+    go = emit.const(True, DType.BOOL) if rng.random() < 0.5 or not by_count else ""
+    iteration, before, after = (draft.fresh(s) for s in ("iteration", "before", "after"))
+    ends = emit.const(by_count and rng.random() < 0.5, DType.BOOL)
+    condition = before if by_count and rng.random() < 0.5 else ends
+    truth = TensorType(DType.BOOL, ())
+    inputs = {iteration: TensorType(DType.INT64, ()), before: truth}
+    inputs |= {draft.fresh("state"): type_ for type_ in types if carried}
+    nodes = [*nodes, protos.node("Identity", [condition], [after])]
+    body = _body(draft, nodes, {after: truth, **dict(zip(names, types))}, inputs)
+    states = [_zeros(emit, type_) for type_ in types if carried]
+    results = site.outputs if carried else [draft.fresh("scanned") for _ in names]
+    emit.nodes.append(protos.node("Loop", [once, go, *states], results))
+    _put(draft, site, emit, {"body": body}, stacked=not carried)
+
+
+def _scannable(draft: Draft) -> list[Region]:
+    return [region for region in _of(draft, MOVED) if _scanned(draft, region)]
+
+
+def _scanned(draft: Draft, site: Region) -> list[str]:
+    """Values that a Scan may iterate over: all but constants."""
+    return [n for n in site.inputs if draft.dtype(n) in MOVED and n not in draft.constants]
+
+
+@models(FAMILY, _scannable, uses=["Scan", "Unsqueeze", "Squeeze"])
+def scan_once(draft: Draft, site: Region, rng: random.Random) -> None:
+    """Nodes -> the body of a Scan over sequences of one element: their only element goes in, and
+    what comes out has a first axis of 1, which is taken away."""
+    emit, sequences = draft.emitter(), _scanned(draft, site)
+    sequences = rng.sample(sequences, rng.randint(1, len(sequences)))
+    elements = {name: draft.fresh("element") for name in sequences}
+    nodes, names = renamed_nodes(draft, site, elements)
+    inputs = {elements[name]: draft.types[name] for name in sequences}
+    outputs = dict(zip(names, [draft.types[name] for name in site.outputs]))
+    body = _body(draft, nodes, outputs, inputs)
+    stacked = [emit.one("Unsqueeze", name, ints(emit, 0)) for name in sequences]
+    node = protos.node("Scan", stacked, [draft.fresh("scanned") for _ in names])
+    node.attribute.append(protos.attribute("num_scan_inputs", len(sequences)))
+    emit.nodes.append(node)
+    _put(draft, site, emit, {"body": body}, stacked=True)
+
+
+RULES = (if_constant, if_either, loop_once, scan_once)

@@ -1,0 +1,221 @@
+"""Rules that store, compute or declare constants in other ways."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+from onnx import TensorProto, numpy_helper
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.materialize import protos
+from nnfuzz.vary.rewrite.draft import Draft, Nodes
+from nnfuzz.vary.rewrite.operators import ints
+from nnfuzz.vary.rewrite.rule import Kind, models
+
+FAMILY = "data"
+_REALS = (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64)
+_PLAIN = (*_REALS, DType.INT32, DType.INT64, DType.BOOL)
+MOST_ELEMENTS = 1 << 14
+
+
+def _held(draft: Draft, name: str) -> np.ndarray:
+    return numpy_helper.to_array(draft.constants[name])
+
+
+def _constants(draft: Draft, *dtypes: DType) -> list[str]:
+    """Non-empty constants of these dtypes that nodes read and that are no outputs."""
+    return [
+        name
+        for name in draft.constants
+        if name in draft.types
+        and name in draft.readers
+        and name not in draft.outputs
+        and draft.types[name].dtype in dtypes
+        and 0 < draft.types[name].elements <= MOST_ELEMENTS
+    ]
+
+
+def _floats(draft: Draft) -> list[str]:
+    return _constants(draft, *_REALS)
+
+
+@models(FAMILY, lambda draft: _constants(draft, *_PLAIN), uses=["Constant"], kind=Kind.SPELLING)
+def constant_node(draft: Draft, site: str, rng: random.Random) -> None:
+    """An initializer -> the output of a Constant node with the same tensor, or with the same number
+    or list as an attribute."""
+    array, emit = _held(draft, site), draft.emitter()
+    attribute: dict[str, object] = {"value": array}
+    if rng.random() < 0.5 and array.size and array.ndim < 2:
+        plural = "s" if array.ndim else ""
+        if array.dtype == np.int64:
+            attribute = {f"value_int{plural}": array.tolist()}
+        elif array.dtype == np.float32:
+            attribute = {f"value_float{plural}": array.tolist()}
+    draft.replace_constant(site, emit, emit.one("Constant", **attribute))
+
+
+def _uniform(draft: Draft) -> list[str]:
+    return [name for name in _constants(draft, *_PLAIN) if _alike(_held(draft, name))]
+
+
+def _alike(array: np.ndarray) -> bool:
+    """Whether all elements have equal bits."""
+    return array.tobytes() == array.tobytes()[: array.itemsize] * array.size
+
+
+@models(FAMILY, _uniform, uses=["ConstantOfShape"])
+def constant_of_shape(draft: Draft, site: str, rng: random.Random) -> None:
+    """An initializer whose elements have the same bits -> ConstantOfShape of that element."""
+    array, emit = _held(draft, site), draft.emitter()
+    made = emit.one("ConstantOfShape", ints(emit, *array.shape), value=array.reshape(-1)[:1])
+    draft.replace_constant(site, emit, made)
+
+
+@models(FAMILY, _floats, kind=Kind.FORM)
+def overridable_input(draft: Draft, site: str, rng: random.Random) -> None:
+    """An initializer -> an initializer that is declared as an input as well, and which nobody
+    overrides: the default of an input is its value."""
+    draft.graph.input.append(protos.value_info(site, draft.types[site]))
+
+
+@models(FAMILY, _floats, uses=["Cast"])
+def constant_cast(draft: Draft, site: str, rng: random.Random) -> None:
+    """A constant -> the same numbers in another type that holds them all, and a Cast back, which is
+    exact; -0.0 keeps its sign in floats, and is in no integer."""
+    array, emit = _held(draft, site), draft.emitter()
+    own = draft.types[site].dtype
+    others = (DType.FLOAT64, DType.FLOAT32, DType.FLOAT16, DType.INT64, DType.INT32, DType.INT8)
+    fitting = [d for d in others if d is not own and _holds(d, array)] or [own]
+    other = rng.choice(fitting)
+    with np.errstate(all="ignore"):
+        held = emit.const(array.astype(other.numpy), other)
+    draft.replace_constant(site, emit, emit.one("Cast", held, to=own))
+
+
+def _holds(dtype: DType, array: np.ndarray) -> bool:
+    with np.errstate(all="ignore"):
+        other = array.astype(dtype.numpy)
+        back = other.astype(array.dtype)
+    return back.tobytes() == array.tobytes()
+
+
+_SCALES = (1.0, 0.5, 0.25, 0.125, 0.0625, 2.0, 4.0, 2.0**-10, 2.0**-23)
+_EXACT = 1 << 24  # integers up to here are exact in float32
+
+
+def _scale(array: np.ndarray) -> float:
+    """A power of two of which all numbers are small multiples; 0 if there is none."""
+    if not np.isfinite(array).all() or np.signbit(array[array == 0]).any():
+        return 0.0
+    for scale in _SCALES:
+        whole = array.astype(np.float64) / scale
+        if (whole == np.round(whole)).all() and np.abs(whole).max(initial=0) <= _EXACT:
+            return scale
+    return 0.0
+
+
+def _quantizable(draft: Draft) -> list[str]:
+    return [n for n in _constants(draft, DType.FLOAT32) if _scale(_held(draft, n))]
+
+
+@models(FAMILY, _quantizable, uses=["DequantizeLinear"])
+def constant_dequantized(draft: Draft, site: str, rng: random.Random) -> None:
+    """A float32 constant of small multiples of a power of two -> DequantizeLinear of these
+    integers: the product with the scale is exact."""
+    array, emit = _held(draft, site), draft.emitter()
+    scale = _scale(array)
+    whole = np.round(array.astype(np.float64) / scale).astype(np.int64)
+    narrow = np.abs(whole).max(initial=0) <= 60
+    dtype = rng.choice([DType.INT8, DType.UINT8, DType.INT32]) if narrow else DType.INT32
+    zero = {DType.UINT8: rng.randint(60, 120), DType.INT8: rng.randint(-5, 5)}.get(dtype, 0)
+    point = [emit.const(zero, dtype)] if zero or rng.random() < 0.5 else []
+    held = emit.const(whole + zero, dtype)
+    made = emit.one("DequantizeLinear", held, emit.const(scale, DType.FLOAT32), *point)
+    draft.replace_constant(site, emit, made)
+
+
+_FIELDS = {
+    TensorProto.FLOAT: "float_data",
+    TensorProto.DOUBLE: "double_data",
+    TensorProto.INT64: "int64_data",
+    **dict.fromkeys((TensorProto.INT32, TensorProto.INT8, TensorProto.UINT8), "int32_data"),
+    **dict.fromkeys((TensorProto.BOOL, TensorProto.FLOAT16), "int32_data"),
+}
+
+
+def _raw(draft: Draft) -> list[str]:
+    held = draft.constants.items()
+    return [n for n, t in held if t.raw_data and n in draft.types and t.data_type in _FIELDS]
+
+
+@models(FAMILY, _raw, kind=Kind.FORM)
+def typed_data(draft: Draft, site: str, rng: random.Random) -> None:
+    """A constant's bytes -> the same numbers in the protobuf field of their type: one encoding or
+    the other, as the format has it."""
+    tensor = draft.constants[site]
+    array = numpy_helper.to_array(tensor).reshape(-1)
+    tensor.ClearField("raw_data")
+    bits = {"float16": np.uint16, "bool": np.uint8}.get(array.dtype.name)
+    numbers = array if bits is None else array.view(bits)
+    getattr(tensor, _FIELDS[tensor.data_type]).extend(numbers.tolist())
+
+
+_SHAPED = {"Reshape": 1, "Expand": 1, "Tile": 1, "ConstantOfShape": 0}
+"""Operators -> position of the input that holds a shape or repetitions."""
+
+
+def _shape_arguments(draft: Draft) -> list[tuple[int, int]]:
+    found = []
+    for i, node in enumerate(draft.graph.node):
+        position = _SHAPED.get(node.op_type, 1 << 30)
+        if node.domain in ("", "ai.onnx") and position < len(node.input):
+            array = draft.value(node.input[position])
+            sizes = [] if array is None or array.ndim != 1 else array.tolist()
+            if len(sizes) <= 8 and any(_sources(draft, i, size) for size in sizes):
+                found.append((i, position))
+    return found
+
+
+def _sources(draft: Draft, before: int, size: int) -> list[tuple[str, int]]:
+    """Values that exist before a node, each with one of its axes of this size."""
+    there = [name for name in (*draft.inputs, *draft.makers) if draft.makers.get(name, -1) < before]
+    return [
+        (name, axis)
+        for name in there
+        if name in draft.types
+        for axis, other in enumerate(draft.types[name].sizes)
+        if other == size
+    ]
+
+
+@models(FAMILY, _shape_arguments, uses=["Shape", "Gather", "Concat"])
+def computed_shape(draft: Draft, site: tuple[int, int], rng: random.Random) -> None:
+    """A constant shape argument of Reshape, Expand, Tile or ConstantOfShape -> Concat of sizes that
+    Shape and Gather read off values of these sizes, and of the numbers that no value has."""
+    i, position = site
+    array = draft.value(draft.graph.node[i].input[position])
+    assert array is not None
+    emit = draft.emitter()
+    parts = []
+    for size in array.tolist():
+        sources = _sources(draft, i, size)
+        parts.append(_size(emit, *rng.choice(sources), rng) if sources else ints(emit, size))
+    made = emit.one("Concat", *parts, axis=0) if len(parts) > 1 else parts[0]
+    draft.graph.node[i].input[position] = made
+    draft.put(i, emit)
+
+
+def _size(emit: Nodes, name: str, axis: int, rng: random.Random) -> str:
+    """A tensor of one number, the size of a value along an axis."""
+    whole = emit.one("Shape", name)
+    if rng.random() < 0.5:
+        return emit.one("Gather", whole, ints(emit, axis), axis=0)
+    one = emit.one("Gather", whole, emit.const(axis, DType.INT64), axis=0)
+    return emit.one("Unsqueeze", one, ints(emit, 0))
+
+
+RULES = (
+    constant_node, constant_of_shape, overridable_input, constant_cast, constant_dequantized,
+    typed_data, computed_shape,
+)  # fmt: skip

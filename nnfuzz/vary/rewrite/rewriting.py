@@ -1,0 +1,227 @@
+"""All rewrite rules by name, and models after several steps, drawn or given.
+
+Each step is a rule and a number.
+
+The name of a form, such as "direct+times_one#5+function#12", says which exporter wrote a model and
+which steps followed, so the model can be made again from the graph, the weights and the name.
+
+The result is a function of the model and the steps. The number is the seed for the place and for
+everything else that the rule draws, so steps keep their meaning when others are left out or the
+model changes. In half of the drawn sequences, each step after the first applies where the one
+before has changed something, so that rules act on each other's results.
+"""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import onnx
+
+from nnfuzz.vary.rewrite import control, data, files, functions, operators, spelling, strings
+from nnfuzz.vary.rewrite.draft import Draft, Region
+from nnfuzz.vary.rewrite.rule import Kind, Rule
+
+if TYPE_CHECKING:
+    from nnfuzz.ir.graph import Graph
+    from nnfuzz.materialize.exporters import Exporter
+    from nnfuzz.materialize.module import Array
+
+_ALL = (
+    *(functions.RULES + control.RULES + files.RULES + data.RULES),
+    *(operators.RULES + strings.RULES + spelling.RULES),
+)
+RULES: Mapping[str, Rule] = {rule.name: rule for rule in _ALL}
+assert len(RULES) == len(_ALL), "two rewrites have the same name"
+USUAL = (Kind.REWRITE, Kind.SPELLING, Kind.FORM)
+"""Kinds of rules after which a model has the same inputs and outputs and is one file."""
+FEATURES: Mapping[str, str] = {
+    functions.FAMILY: functions.function.name,
+    "If": control.if_constant.name,
+    "Loop": control.loop_once.name,
+    "Scan": control.scan_once.name,
+    operators.EMPTY: operators.joined_with_nothing.name,
+    files.EXTERNAL_FAMILY: files.external_data.name,
+    **{rule.family: rule.name for rule in strings.RULES},
+}
+"""Features that some compilers do not support -> a rule that brings the feature into a model."""
+
+MOST_STEPS = 8
+MOST_BYTES = 1 << 23
+"""Size of the largest model that is rewritten; each step reads all of it."""
+_NUMBERS = 1000
+_SELDOM_FIRST = 0.3
+_COMPOSED = 0.5
+_NEAR, _SEPARATOR = "@", "+"
+
+
+def of_kinds(*kinds: Kind) -> tuple[str, ...]:
+    """Names of the rules of some kinds."""
+    return tuple(rule.name for rule in RULES.values() if rule.kind in kinds)
+
+
+def needs(rule: Rule, feature: str) -> bool:
+    """Whether a rule brings an operator, or one of FEATURES, into a model."""
+    return feature in (rule.family, *rule.uses)
+
+
+def named(name: str) -> Rule:
+    """The rule of a name. Raises: KeyError that lists the known ones."""
+    if name not in RULES:
+        raise KeyError(f"unknown rewrite {name!r}; known: {', '.join(sorted(RULES))}")
+    return RULES[name]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One application of a rule, written RULE#NUMBER, or RULE#NUMBER@ if `near` is set.
+
+    near: whether to prefer places where the step before has changed something.
+    """
+
+    rule: str
+    number: int = 0
+    near: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> Step:
+        """Parses a step. Raises: ValueError; KeyError for an unknown rule."""
+        name, _, number = text.removesuffix(_NEAR).partition("#")
+        return cls(named(name).name, int(number or 0), text.endswith(_NEAR))
+
+    def __str__(self) -> str:
+        return f"{self.rule}#{self.number}{_NEAR if self.near else ''}"
+
+
+def rewritten(model: bytes, steps: Iterable[Step]) -> tuple[bytes, tuple[Step, ...]]:
+    """The rewritten model, and the steps that applied somewhere in it.
+
+    Raises: KeyError for an unknown rule.
+    """
+    draft = Draft(onnx.load_model_from_string(model))
+    done = tuple(step for step in steps if _applied(draft, step))
+    return (_serialised(draft), done) if done else (model, ())
+
+
+def draw_rewriting(
+    model: bytes, rng: random.Random, rules: Sequence[str] = (), most: int = MOST_STEPS
+) -> tuple[bytes, tuple[Step, ...]]:
+    """The model after one to `most` steps, drawn by rng among rules (default: the USUAL kinds)."""
+    if len(model) > MOST_BYTES:
+        return model, ()
+    draft, done = Draft(onnx.load_model_from_string(model)), list[Step]()
+    names = [*(rules or of_kinds(*USUAL))]
+    composed = rng.random() < _COMPOSED
+    for _ in range(rng.randint(1, most)):
+        step = _next(draft, names, rng, composed and bool(done))
+        if step is not None and _applied(draft, step):
+            done.append(step)
+    return (_serialised(draft), tuple(done)) if done else (model, ())
+
+
+def _next(draft: Draft, names: Sequence[str], rng: random.Random, near: bool) -> Step | None:
+    """A step that applies in the draft; None if no rule applies.
+
+    Rules for certain operators seldom apply, so they are sometimes tried first.
+    """
+    order = rng.sample(names, len(names))
+    if rng.random() < _SELDOM_FIRST:
+        order.sort(key=lambda name: RULES[name].family != operators.ALGEBRA)
+    for name in order:
+        if _sites(draft, RULES[name], near):
+            return Step(name, rng.randrange(_NUMBERS), near)
+    return None
+
+
+def _sites(draft: Draft, rule: Rule, near: bool) -> Sequence[Any]:
+    """Places where a rule applies. near: only where the last step has changed something."""
+    sites = rule.sites(draft)
+    return [s for s in sites if draft.changed & _names(draft, s)] if near else sites
+
+
+def _names(draft: Draft, site: object) -> set[str]:
+    """Names of the values at a site."""
+    if isinstance(site, tuple):
+        return set().union(*(_names(draft, part) for part in site))
+    if isinstance(site, Region):
+        return {*site.inputs, *site.outputs}
+    if isinstance(site, int) and site < len(draft.graph.node):
+        return {*draft.graph.node[site].input, *draft.graph.node[site].output}
+    return {str(site)}
+
+
+def _applied(draft: Draft, step: Step) -> bool:
+    rule, rng = named(step.rule), random.Random(f"{step.rule}#{step.number}")
+    sites = (step.near and _sites(draft, rule, near=True)) or rule.sites(draft)
+    if sites:
+        chosen = min(sites, key=lambda site: _rank(draft, step, site))
+        rule.apply(draft, chosen, rng)
+        draft.learn()
+    return bool(sites)
+
+
+def _rank(draft: Draft, step: Step, site: object) -> tuple[int, str]:
+    """Sort key of a site: the least one is taken, also in a smaller model that still has it."""
+    text = _written(draft, site)
+    return zlib.crc32(f"{step} {text}".encode()), text
+
+
+def _written(draft: Draft, site: object) -> str:
+    """A site by the names of its values, which do not depend on positions."""
+    if isinstance(site, tuple):
+        return " ".join(_written(draft, part) for part in site)
+    if isinstance(site, Region):
+        return f"{site.stop - site.start} {' '.join(site.outputs)}"
+    if isinstance(site, int) and site < len(draft.graph.node):
+        return " ".join(draft.graph.node[site].output)
+    return str(site)
+
+
+def _serialised(draft: Draft) -> bytes:
+    return draft.model.SerializeToString(deterministic=True)
+
+
+# -- forms ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Written:
+    """A model and its form. plain: the model before its rewrites; empty if there are none."""
+
+    model: bytes
+    form: str
+    plain: bytes = b""
+
+
+def form_name(exporter: str, steps: Iterable[Step]) -> str:
+    """The name of a form."""
+    return _SEPARATOR.join((exporter, *map(str, steps)))
+
+
+def parse_form(form: str) -> tuple[str, tuple[Step, ...]]:
+    """The inverse of form_name. Raises: ValueError; KeyError for an unknown rule."""
+    exporter, *steps = form.split(_SEPARATOR)
+    return exporter, tuple(map(Step.parse, steps))
+
+
+def write_form(
+    form: str,
+    exporters: Mapping[str, Exporter],
+    graph: Graph,
+    weights: Mapping[str, Array],
+    inputs: Mapping[str, Array],
+    opset: int,
+) -> Written:
+    """Writes the model of a graph in a form. Steps that apply nowhere in the model are left out.
+
+    Raises: ValueError, KeyError if the name is no form; and as Exporter.export.
+    """
+    exporter, steps = parse_form(form)
+    model = exporters[exporter].export(graph, weights, inputs, opset)
+    if not steps:
+        return Written(model, form)
+    after, done = rewritten(model, steps)
+    return Written(after, form_name(exporter, done), model if done else b"")

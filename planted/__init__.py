@@ -1,4 +1,0 @@
-"""The bench of planted bugs: a toy compiler, wrong and legal changes to it, and the judge's score.
-
-python -m planted --models 300
-"""
