@@ -11,7 +11,6 @@ from pathlib import Path
 
 from nnfuzz.backend.registry import BackendRegistry, RegistryError
 from nnfuzz.bugs.bug import Bug, BugError, BugState, ScriptResult, newer
-from nnfuzz.bugs.filing import system_of
 from nnfuzz.bugs.ledger import SCRIPT, Ledger, bugs_of, recognised_by
 from nnfuzz.bugs.scripts import ScriptRun
 from nnfuzz.findings.folder import (
@@ -191,7 +190,7 @@ def _bug(finding: Finding, folder: Path, signatures: frozenset[str], keys: froze
     """The bug that a finding shows, in state new."""
     failure, graph = finding.failure, finding.case.graph
     made = datetime.fromtimestamp((folder / "finding.json").stat().st_mtime, UTC)
-    system = system_of(finding)
+    system = finding.system
     bug = Bug(
         failure.signature.title.removeprefix(f"{failure.backend}: "),
         system,
@@ -218,7 +217,7 @@ def _name(finding: Finding) -> str:
     kind, digest = finding.failure.kind.value, finding.failure.signature.hash[:6]
     plain = [
         re.sub(r"[^a-z0-9.]+", "-", part.lower()).strip("-")
-        for part in (system_of(finding), kind, *operators, digest)
+        for part in (finding.system, kind, *operators, digest)
     ]
     return f"{plain[0]}/{'-'.join(plain[1:])}"
 

@@ -1,9 +1,19 @@
-"""What the end of a script says of its bug, with scripts that end in every way."""
+"""The end of a script and what it says of its bug; and where scripts run."""
 
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.releases import ReleaseError
 from nnfuzz.bugs.bug import ScriptResult
-from nnfuzz.bugs.scripts import run_script
+from nnfuzz.bugs.scripts import Interpreter, Interpreters, run_script
+from tests.backend.releases import ADAPTER, make_index, use_index
+from tests.bugs.conftest import BUG
 
 OBSERVED = "It should run. Seen at O0, stage import: E: axis 3 of 2 is out of range\\n"
 ENDS = {
@@ -48,3 +58,55 @@ def test_other_words_count_in_the_release_of_the_bug(tmp_path):
     script = tmp_path / "repro.py"
     script.write_text(ENDS["refuses"])
     assert run_script(script, same_release=True).result is ScriptResult.REPRODUCES
+
+
+TOY = replace(BUG, system="toyrel")
+SCRIPT = "import toyrel, sys\nprint(toyrel.RELEASE)\nsys.exit(toyrel.WRONG != 0)\n"
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory):
+    place = tmp_path_factory.mktemp("releases")
+    make_index(place / "wheels")
+    with pytest.MonkeyPatch.context() as patch:
+        use_index(patch, place / "wheels", place)
+        yield place / "wheels"
+
+
+@pytest.fixture
+def interpreters(wheels):
+    return Interpreters(BackendRegistry.discover([ADAPTER]), lambda line: None)
+
+
+def test_what_is_installed_has_its_release(interpreters):
+    assert interpreters.of_python()(BUG) == Interpreter(sys.executable, np.__version__)
+    assert interpreters.of_python()(replace(BUG, system="no-such-compiler")).release == ""
+    assert interpreters.of_python()(replace(TOY, package="numpy")).release == np.__version__
+    assert interpreters.of_release(np.__version__)(BUG) == Interpreter(
+        sys.executable, np.__version__
+    )
+    assert interpreters.of_python(sys.executable)(BUG).release == np.__version__
+    with pytest.raises(ReleaseError, match="cannot be run"):
+        interpreters.of_python("/no/python")(BUG)
+
+
+@pytest.mark.parametrize("release, result", [("1.0", "reproduces"), ("2.0", "right")])
+def test_a_release_runs_in_an_environment(interpreters, tmp_path, release, result):
+    script = tmp_path / "repro.py"
+    script.write_text(SCRIPT)
+    place = interpreters.of_release(release)(TOY)
+    run = run_script(script, place.python)
+    assert (place.release, run.message, run.result) == (release, release, result)
+
+
+def test_what_cannot_be_installed_is_tried_once(interpreters):
+    for _ in range(2):
+        with pytest.raises(ReleaseError, match=r"toyrel 3\.0 cannot be installed"):
+            interpreters.of_release("3.0")(TOY)
+    assert len(interpreters.failed) == 1
+
+
+def test_a_script_runs_in_the_release_of_its_finding(ledger, interpreters):
+    bug = replace(ledger.bug("numpy/pow"), last_bad_release="")
+    run = interpreters.confirm(ledger.script("numpy/pow"), bug)
+    assert run.result is ScriptResult.REPRODUCES

@@ -75,8 +75,8 @@ def add(
     """
     from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.bugs.adding import Adder, AdditionKind
-    from nnfuzz.bugs.environments import Interpreters
     from nnfuzz.bugs.ledger import Ledger
+    from nnfuzz.bugs.scripts import Interpreters
     from nnfuzz.cli.consent import Consent
 
     book, registry = Ledger(ledger), BackendRegistry.discover(plugin or [])
@@ -222,8 +222,8 @@ def check(
     """
     from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.bugs.checking import NEWS, BugChange, Checker, counts
-    from nnfuzz.bugs.environments import Interpreters
     from nnfuzz.bugs.ledger import Ledger
+    from nnfuzz.bugs.scripts import Interpreters
 
     if release and python:
         raise UsageError("--release and --python: give one of them")
