@@ -189,9 +189,3 @@ class Interpreters:
             return Interpreter(str(made.python), release)
 
         return choose
-
-    def confirm(self, script: Path, bug: Bug) -> ScriptRun:
-        """Runs the script of a bug in the newest release in which it was seen."""
-        release = bug.last_bad_release
-        there = (self.of_release(release) if release else self.of_python())(bug)
-        return run_script(script, there.python, same_release=True)

@@ -107,9 +107,3 @@ def test_what_cannot_be_installed_is_tried_once(interpreters, made):
         with pytest.raises(ReleaseError, match=r"toyrel 3\.0 cannot be installed"):
             interpreters.of_release("3.0")(TOY)
     assert len(made) == 1
-
-
-def test_a_script_runs_in_the_release_of_its_finding(ledger, interpreters):
-    bug = replace(ledger.bug("numpy/pow"), last_bad_release="")
-    run = interpreters.confirm(ledger.script("numpy/pow"), bug)
-    assert run.result is ScriptResult.REPRODUCES

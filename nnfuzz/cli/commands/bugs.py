@@ -55,12 +55,6 @@ def add(
         Path, typer.Argument(help="Folder of a campaign or of a finding.", show_default=False)
     ],
     ledger: LedgerFolder = LEDGER,
-    run: Annotated[
-        bool,
-        OTHERS.flag(
-            "Run the scripts of what is new, to see whether they reproduce it.", "--run/--no-run"
-        ),
-    ] = True,
     plugin: Plugins = None,
 ) -> None:
     """Add the new findings of a campaign; a bug of the ledger gets its new occurrence.
@@ -76,7 +70,6 @@ def add(
     from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.bugs.adding import Adder, AdditionKind
     from nnfuzz.bugs.ledger import Ledger
-    from nnfuzz.bugs.scripts import Interpreters
     from nnfuzz.cli.consent import Consent
 
     book, registry = Ledger(ledger), BackendRegistry.discover(plugin or [])
@@ -84,10 +77,9 @@ def add(
     def trusted(folder: Path) -> Consent:
         return Consent(folder, plugin or [])
 
-    confirm = Interpreters(registry, tell).confirm if run else None
     counts: dict[AdditionKind, int] = {}
     with writing(ledger), book.locked(tell):
-        adder = Adder(book, registry, date.today(), confirm, trusted)
+        adder = Adder(book, registry, date.today(), trusted)
         for done in adder.add_all(campaign):
             counts[done.kind] = counts.get(done.kind, 0) + 1
             suffix = f": {done.message}" if done.message else ""
