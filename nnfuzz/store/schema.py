@@ -1,6 +1,6 @@
 """The tables of a campaign's file."""
 
-SCHEMA = 10
+SCHEMA = 11
 FILE = "campaign.sqlite"
 LOCK = "campaign.lock"
 FOLDERS = FINDINGS, SUSPECTS, DUPLICATES = "findings", "suspects", "duplicates"
