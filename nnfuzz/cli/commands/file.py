@@ -55,7 +55,7 @@ def file(
     from nnfuzz.bugs.ledger import Ledger, bugs_of, recognised_by, refusal
     from nnfuzz.cli.consent import Consent
     from nnfuzz.cli.findings import backends_of, chosen_model, open_finding
-    from nnfuzz.findings.issue import issue
+    from nnfuzz.findings.report import issue
 
     folder = chosen_model(finding, original)
     consent = Consent(folder, plugin or [])
