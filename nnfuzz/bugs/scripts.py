@@ -118,7 +118,7 @@ def _similar(printed: str) -> bool:
     return SequenceMatcher(None, before, now, autojunk=False).ratio() >= SIMILAR
 
 
-SECONDS = 60.0
+_ASKING = 60.0
 """Seconds for another Python to print its release."""
 _ASK = "import importlib.metadata as m, sys; print(m.version(sys.argv[1]))"
 
@@ -157,7 +157,7 @@ class Interpreters:
 
         def choose(bug: Bug) -> Interpreter:
             try:
-                done = run_program([python, "-c", _ASK, self.package(bug)], timeout=SECONDS)
+                done = run_program([python, "-c", _ASK, self.package(bug)], timeout=_ASKING)
             except (OSError, subprocess.TimeoutExpired) as error:
                 raise ReleaseError(f"--python {python} cannot be run: {error}") from error
             release = done.stdout.strip().partition("+")[0]  # "+cpu" names no other release
