@@ -21,8 +21,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.ir.view import GraphView
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.client import ProducerError
-from nnfuzz.triage.identity import wordless
-from nnfuzz.triage.signature import Failure
+from nnfuzz.triage.signature import Failure, wordless
 
 if TYPE_CHECKING:  # it takes time to load, and few campaigns need it
     import onnx
@@ -133,7 +132,7 @@ def dies_silently(case: TestCase, failure: Failure) -> bool:
         failure.kind is OutcomeKind.CRASH
         and case.fault is None
         and len(case.graph.operators) > 1
-        and wordless(failure.signature.identity)
+        and wordless(failure.signature.details)
     )
 
 

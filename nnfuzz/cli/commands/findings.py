@@ -243,11 +243,10 @@ def file(
     is refused with exit code 2. Nothing is sent; a note has the search for duplicates.
     """
     from nnfuzz.base.untrusted import read_text
-    from nnfuzz.bugs.filing import refusal, system_of
-    from nnfuzz.bugs.ledger import Ledger, bugs_of, recognised_by
+    from nnfuzz.bugs.ledger import Ledger, bugs_of, recognised_by, refusal
     from nnfuzz.cli.consent import Consent
     from nnfuzz.cli.findings import backends_of, chosen_model, open_finding
-    from nnfuzz.findings.issue import issue
+    from nnfuzz.findings.report import issue
 
     folder = chosen_model(finding, original)
     consent = Consent(folder, plugin or [])
@@ -256,8 +255,8 @@ def file(
     registry = backends_of(loaded, plugin or [], consent, name)
     book = Ledger(ledger)
     bugs = book.bugs() if ledger.is_dir() else {}
-    own = bugs_of(bugs, *recognised_by({finding, folder}, registry), system_of(loaded))
-    if (refused := refusal(bugs, own, system_of(loaded), max_open)) and not again:
+    own = bugs_of(bugs, *recognised_by({finding, folder}, registry), loaded.system)
+    if (refused := refusal(bugs, own, loaded.system, max_open)) and not again:
         raise UsageError(f"{refused}; --again files it all the same")
     bug = "".join(own[:1])
     releases = bugs[bug].releases_line if bug else ""

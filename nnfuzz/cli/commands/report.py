@@ -51,6 +51,6 @@ def serve(
 
     The campaign is read and never written, and may be over as well. Ends with Ctrl-C.
     """
-    from nnfuzz.findings.server import serve
+    from nnfuzz.findings.page import serve
 
     serve(campaign, port, lambda line: typer.echo(f"{line}  (Ctrl-C ends it)"))

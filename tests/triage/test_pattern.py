@@ -3,7 +3,7 @@
 from onnx import TensorProto, helper
 
 from nnfuzz.backend.outcome import Stage
-from nnfuzz.triage.general import (
+from nnfuzz.triage.pattern import (
     as_written,
     coarse_graph,
     from_last_location,
@@ -13,7 +13,7 @@ from nnfuzz.triage.general import (
     sources,
     written_types,
 )
-from tests.triage.test_refine import FUSED, error, graph, single
+from tests.triage.test_cause import FUSED, error, graph, single
 
 
 def test_what_is_general():

@@ -10,7 +10,7 @@ from nnfuzz.compare.mismatch import Element, Verdict
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.identity import Numbered
-from nnfuzz.triage.operands import largest_operand, wide_operands
+from nnfuzz.triage.mismatch import largest_operand, wide_operands
 from nnfuzz.triage.signature import failures
 
 from .test_signature import outcome, verdict
@@ -35,7 +35,7 @@ def operands(made, index=(1, 0)):
     ((target, (wrong,)),) = told.mismatches.items()
     told = Verdict({target: (replace(wrong, worst=Element(tuple(index))),)})
     (failure,) = failures([outcome("O0")], told, made.graph)
-    return wide_operands(made, failure, told)
+    return wide_operands(made, failure.targets, told)
 
 
 def test_inputs_and_constants_at_the_place_of_the_worst_element():

@@ -1,14 +1,6 @@
-"""How well messages of many systems are read, against what a person reads in them.
+"""Messages of many systems, and what a person reads in them (tests/triage/speech)."""
 
-    python -m tests.triage.grade_speech            shares that are right, known and held out
-    python -m tests.triage.grade_speech --wrong    and what is read wrongly
-
-The messages are in tests/triage/speech: see the head of messages_1.toml.
-"""
-
-import hashlib
 import re
-import sys
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,10 +8,9 @@ from pathlib import Path
 from nnfuzz.backend.complaint import CompilerError, ComplaintKind, read_complaint
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
-from nnfuzz.triage.signature import error_identity
+from nnfuzz.triage.signature import error_details
 
 FOLDER = Path(__file__).parent / "speech"
-HELD_OUT_OF = 3
 SLACK = 3
 """Words beside the cause that a reading may have, or half as many as the cause if that is more."""
 
@@ -44,10 +35,6 @@ class Said:
     title: str = ""
     friend: bool = False
     planted: bool = False
-
-    @property
-    def held_out(self) -> bool:
-        return int(hashlib.sha256(self.id.encode()).hexdigest(), 16) % HELD_OUT_OF == 0
 
     @property
     def outcome(self) -> Outcome:
@@ -90,7 +77,7 @@ def read(said: Said) -> Reading:
         texts = outcome.error_type, outcome.message, outcome.traceback
         error = CompilerError(said.stage, *texts, bases=tuple(said.bases))
     found = read_complaint(error)
-    frames = error_identity(outcome).frames
+    frames = error_details(outcome).frames
     refuses = found.kind is ComplaintKind.UNSUPPORTED and said.kind != "crash"
     return Reading(refuses, " ".join(found.subject.split()), frames[-1] if frames else "")
 
@@ -104,42 +91,3 @@ def states(told: str, cause: str) -> bool:
 
 def plain(text: str) -> str:
     return " ".join(re.findall(r"\w+", text))
-
-
-def table(rows: list[Said]) -> dict[str, tuple[int, int]]:
-    """Question -> (answered right, asked)."""
-    answers = [(said, *read(said).right(said)) for said in rows]
-    causes = [cause for _, cause, _, _ in answers]
-    refused = [refusal for said, _, refusal, _ in answers if said.kind == "refusal"]
-    others = [refusal for said, _, refusal, _ in answers if said.kind != "refusal"]
-    friends = [refusal for said, _, refusal, _ in answers if said.friend]
-    places = [place for said, _, _, place in answers if said.place]
-    without = [place for said, _, _, place in answers if not said.place]
-    asked = {
-        "cause": causes,
-        "refusals that are taken for refusals": refused,
-        "others that are not": others,
-        "of these false friends": friends,
-        "place": places,
-        "no place where there is none": without,
-    }
-    return {question: (sum(right), len(right)) for question, right in asked.items()}
-
-
-def main(wrong: bool) -> None:
-    rows = messages()
-    known, held = ([s for s in rows if s.held_out is out] for out in (False, True))
-    first, second = table(known), table(held)
-    for question in first:
-        shares = (f"{a:3} of {b:3}" for a, b in (first[question], second[question]))
-        print(f"{question:40}", *shares)
-    for said in rows if wrong else ():
-        found = read(said)
-        if not all(found.right(said)):
-            print(said.id, "(held out)" if said.held_out else "", said.kind, found.right(said))
-            print(f"   cause {said.cause[:200]!r}\n    read {found.cause[:300]!r}")
-            print(f"   place {said.place!r}\n    read {found.place!r}   refuses {found.refuses}")
-
-
-if __name__ == "__main__":
-    main("--wrong" in sys.argv)

@@ -13,27 +13,26 @@ from nnfuzz.backend.target import Target
 from nnfuzz.base.reading import Unreadable, read
 from nnfuzz.base.writing import as_json
 from nnfuzz.cli.campaigns import known_failures
+from nnfuzz.findings.causes import cause_of, keys_of, known_by, reread
 from nnfuzz.findings.folder import write_finding
-from nnfuzz.findings.keyed import KeyedFinding, keyed, known_by, reread
 from nnfuzz.records.finding import Origin
 from nnfuzz.reduction.diagnosis import Diagnosis
 from nnfuzz.reduction.figures import Counter, ReductionFigures, Spent
+from nnfuzz.triage.cause import Cause, Symptoms
 from nnfuzz.triage.hypothesis import Claim, Hypothesis
-from nnfuzz.triage.identity import EVERYWHERE, OPTIMISED, digest_of
 from nnfuzz.triage.keys import Key, KeyKind, have_one_cause
-from nnfuzz.triage.refine import TriageFacts
-from nnfuzz.triage.signature import Signature
+from nnfuzz.triage.signature import EVERYWHERE, OPTIMISED, digest_of
 
 REGISTRY = BackendRegistry()
 
 
 def test_a_finding_is_known_by_its_cause_and_keys(finding_of, tmp_path):
     finding = replace(finding_of("planted,bug=value"), backend=None)
-    found = keyed(finding, REGISTRY)
-    assert found.cause == found.refined.hash and Key(KeyKind.CAUSE, found.cause) in found.keys
+    found = cause_of(finding, REGISTRY)
+    assert found.hash == found.own and Key(KeyKind.CAUSE, found.hash) in found.keys
     known = known_by(write_finding(tmp_path / "reduced", finding), REGISTRY)
     kind = Key(KeyKind.FAILURE, "mismatch")
-    assert known.hashes == {found.cause, finding.signature.hash}
+    assert known.hashes == {found.hash, finding.signature.hash}
     assert known.keys == (found.keys | {kind},)
     assert known_by(tmp_path / "nothing", REGISTRY).lines() == ()
 
@@ -54,10 +53,9 @@ def test_a_failure_that_follows_from_another_is_known_by_that(finding_of):
     shared = Key(KeyKind.CAUSE, "shared")
     diagnosis = Diagnosis(keys=(shared,), follows="f" * 12)
     finding = replace(finding_of("planted,bug=raise"), backend=None)
-    found = keyed(replace(finding, origin=Origin(diagnosis=diagnosis)), REGISTRY)
-    assert found.cause == "f" * 12
+    found = cause_of(replace(finding, origin=Origin(diagnosis=diagnosis)), REGISTRY)
+    assert found.hash == "f" * 12
     assert found.keys == {shared, Key(KeyKind.CAUSE, "f" * 12)}
-    assert found.as_cause().finding == "f" * 12
 
 
 def test_what_a_folder_says_of_its_origin_comes_back(finding_of):
@@ -91,8 +89,8 @@ def wrong_number(finding, levels, localised, operator):
     """The keys of a wrong number of one operator. localised: what the localisation says."""
     parts = {"levels": levels, "wrong": "number", "backend": "toy", "operator": operator}
     finding = replace(finding, localisation=localised)
-    signature = Signature(digest_of(parts), "", parts)
-    return KeyedFinding(finding, finding.failure, TriageFacts(), signature).keys
+    cause = Cause(digest_of(parts), finding.case.graph, parts=parts)
+    return keys_of(finding, finding.failure, cause, Symptoms())
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from nnfuzz.backend.target import Target
 from nnfuzz.compare.mismatch import Element, Verdict
 from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
-from nnfuzz.triage.refine import Pattern, TriageFacts, pattern_of, refined, upstream
+from nnfuzz.triage.cause import Cause, Symptoms
+from nnfuzz.triage.pattern import Pattern, pattern_of, upstream
 from nnfuzz.triage.signature import failures, text_of
 
 from .test_signature import crashed, failed, outcome, verdict
@@ -29,7 +30,7 @@ ORT = "onnxruntime"
 FUSED = graph(("Relu", "x", "h"), ("Conv", "hw", "y"))
 
 
-def mismatch(made, output="y", kind="value", levels=("O1",), worst=None, **facts):
+def mismatch(made, output="y", kind="value", levels=("O1",), worst=None, **symptoms):
     ran = [outcome("O0"), outcome("O1")]
     told = verdict(**{level: [(output, kind)] for level in levels})
     if worst is not None:
@@ -38,7 +39,7 @@ def mismatch(made, output="y", kind="value", levels=("O1",), worst=None, **facts
             {t: tuple(replace(m, worst=element) for m in ms) for t, ms in told.mismatches.items()}
         )
     (failure,) = failures(ran, told, made)
-    return refined(failure, made, TriageFacts(verdict=told, **facts)).hash
+    return Cause.of(failure, made, Symptoms(verdict=told, **symptoms)).hash
 
 
 def error(
@@ -49,7 +50,7 @@ def error(
     by="",
     error_type="pkg.Error",
     form="",
-    **facts,
+    **symptoms,
 ):
     """by: whose adapter reads the message. form: of the model."""
     traceback = "Traceback (most recent call last)\n" + frames
@@ -59,7 +60,7 @@ def error(
     if by:
         ran = replace(ran, complaint=BACKENDS.get(by).complaint(text_of(ran)))
     (failure,) = failures([ran], None, made)
-    return refined(failure, made, TriageFacts(**facts)).hash
+    return Cause.of(failure, made, Symptoms(**symptoms)).hash
 
 
 def single(op, dtype="float32"):
@@ -182,12 +183,11 @@ def test_what_an_importer_cannot_take_is_the_fault_of_what_made_it():
 
 def test_an_error_keeps_its_text():
     (one,), (two,) = failures([failed("O0")]), failures([failed("O0", "worse")])
-    assert refined(one, FUSED).hash != refined(two, FUSED).hash
+    assert Cause.of(one, FUSED).hash != Cause.of(two, FUSED).hash
     assert (
-        refined(one, FUSED).hash
-        == refined(replace(one, targets=(Target("toy", pipeline="O9"),)), FUSED).hash
+        Cause.of(one, FUSED).hash
+        == Cause.of(replace(one, targets=(Target("toy", pipeline="O9"),)), FUSED).hash
     )
-    assert refined(one, FUSED).title == one.signature.title
 
 
 def test_a_pattern_reads_well():
@@ -219,11 +219,11 @@ def test_one_wrong_pass_is_one_bug_in_whatever_pattern():
     assert mismatch(FUSED, **fuse) != mismatch(FUSED)
     assert mismatch(FUSED, **fuse) == mismatch(FUSED, kind="shape", **fuse)
     assert mismatch(FUSED, **fuse) == error(other, "bad", **fuse) != error(FUSED, "bad")
-    folded = {"passes": ("Fold",), "apart": ("Relu",)}
-    assert mismatch(FUSED, **folded) != mismatch(FUSED, passes=("Fold",), apart=("Conv",))
+    folded = {"passes": ("Fold",), "rewrites": ("Relu",)}
+    assert mismatch(FUSED, **folded) != mismatch(FUSED, passes=("Fold",), rewrites=("Conv",))
     raised = error(FUSED, "Relu is gone", **folded)
-    assert raised == error(other, "Conv is gone", passes=("Fold",), apart=("Conv",))
-    assert raised != error(other, "Conv is bad", passes=("Fold",), apart=("Conv",))
+    assert raised == error(other, "Conv is gone", passes=("Fold",), rewrites=("Conv",))
+    assert raised != error(other, "Conv is bad", passes=("Fold",), rewrites=("Conv",))
 
 
 def test_a_graph_at_several_sizes_is_one_that_needs_a_symbolic_dimension():
@@ -250,7 +250,7 @@ def test_what_a_node_says_of_its_inputs_type_concerns_the_one_before_it():
     moved = graph(("BatchNormalization", "x", "h"), ("Reshape", "h", "r"), ("Resize", "r", "y"))
     ran = replace(failed("O0", "of another datatype"), error_type="TypeError")
     (failure,) = failures([replace(ran, stage=Stage.COMPILE)], None, moved)
-    assert refined(failure, moved).hash == one
+    assert Cause.of(failure, moved).hash == one
 
 
 def test_inference_fails_because_of_what_is_between_or_of_what_it_is_about():
@@ -267,9 +267,9 @@ def test_inference_fails_because_of_what_is_between_or_of_what_it_is_about():
 def test_a_result_is_that_of_the_operator_of_onnx_that_computes_it():
     """Two operators of ours may end in the same one of ONNX."""
 
-    def failing(first, **facts):
+    def failing(first, **symptoms):
         made = graph((first, "x", "h"), ("ArgMax", "h", "y"))
-        return error(made, "must be of rank 4", Stage.IMPORT, **facts)
+        return error(made, "must be of rank 4", Stage.IMPORT, **symptoms)
 
     types = {"types": {"h": "ConcatFromSequence"}}
     assert failing("SplitToSequence", **types) == failing("ConcatFromSequence")
@@ -336,7 +336,7 @@ def test_an_if_that_an_exporter_added_is_to_blame_for_what_is_said_behind_it():
         made = graph(*((op, [f"v{i}"], f"v{i + 1}") for i, op in enumerate(operators)))
         outcomes = [outcome("O0", OutcomeKind.EXCEPTION, stage, error_type="E", message=message)]
         (failure,) = failures(outcomes, None, made)
-        return refined(failure, made, TriageFacts(branches=branches)).parts.get("of")
+        return Cause.of(failure, made, Symptoms(branches=branches)).parts.get("of")
 
     for message in ("Slice requires a known rank", "ndim is 2", "is not iterable"):
         assert blame(message, True, "Squeeze", "Slice") == ["If"] == blame(message, True, "Squeeze")
@@ -352,7 +352,7 @@ def test_saturation_of_any_integer_is_one_decision_and_narrowing_is_one_for_each
         shown = verdict(O1=[("y", "value")])
         shown = replace(shown, explained={target: told for target in shown.mismatches})
         (failure,) = failures([outcome("O0"), outcome("O1")], shown, made)
-        return refined(failure, made, TriageFacts(verdict=shown)).hash
+        return Cause.of(failure, made, Symptoms(verdict=shown)).hash
 
     int8, uint8 = (Deviation(dtype, SATURATES) for dtype in ("int8", "uint8"))
     int64, uint64 = (Deviation(dtype, "int32") for dtype in ("int64", "uint64"))
@@ -362,7 +362,7 @@ def test_saturation_of_any_integer_is_one_decision_and_narrowing_is_one_for_each
 def test_misused_memory_is_known_by_the_operator_and_not_by_how_the_process_died():
     def death(operator, *ran):
         (failure,) = failures(ran, None, made := graph((operator, "x", "y")))
-        return refined(failure, made).hash
+        return Cause.of(failure, made).hash
 
     here = death("Identity", crashed("O0"), outcome("O1"))
     for words in ("malloc(): invalid size (unsorted)", "corrupted size vs. prev_size"):

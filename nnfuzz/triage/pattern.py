@@ -1,13 +1,16 @@
-"""What a reduced failure keeps when dtypes and names of operators are taken for parameters."""
+"""What counts of a reduced message and model: dtypes, names and shapes are parameters."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.edges import edge_keys
+from nnfuzz.ir.sizes import name_and_copy
 from nnfuzz.ir.view import NO_GRAPH, GraphView, NodeView
 
 _SPELLINGS = {
@@ -45,6 +48,9 @@ _POSITIONS = frozenset(
 """Attributes whose default is 0, and which are no flags."""
 _LOCATED = 240
 """Characters that are telling, from a source file on."""
+_MOST_SHOWN = 6
+SIZED = "a symbolic dimension()->"
+"""Among the nodes of a pattern that needs one."""
 _SHORTEST = 4
 """Characters that a word and the name of an operator must share from their beginning."""
 
@@ -309,3 +315,87 @@ def _plain(name: str) -> str:
 def _same(word: str, operator: str) -> bool:
     """Whether a word is how compilers call the operator, or short for it: acos, batch_norm."""
     return word == operator or (len(word) >= _SHORTEST and operator.startswith(word))
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """What a graph consists of, whatever its names, shapes and attributes.
+
+    nodes: "Op(dtype, ...)->dtype", in topological order; edges: see nnfuzz.ir.edges, sorted.
+    """
+
+    nodes: tuple[str, ...]
+    edges: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Operators and dtypes for people: "Relu, Conv (float32)"."""
+        operators = [node.partition("(")[0] for node in self.nodes]
+        text = ", ".join(operators[:_MOST_SHOWN])
+        text += f" and {len(operators) - _MOST_SHOWN} more" if operators[_MOST_SHOWN:] else ""
+        return f"{text} ({', '.join(self._dtypes())})" if operators else ""
+
+    def within(self, other: Pattern) -> bool:
+        """Whether the other pattern has all operators and edges of this one, of whatever dtypes:
+        reduction changes these where it can.
+        """
+        return all(mine <= theirs for mine, theirs in zip(self._bare, other._bare, strict=True))
+
+    def like(self, other: Pattern) -> bool:
+        """Whether the operators and edges are the same, of whatever dtypes."""
+        return self.within(other) and other.within(self)
+
+    @cached_property
+    def _bare(self) -> tuple[set[str], set[str]]:
+        """Operators and edges without dtypes."""
+        nodes, edges = (
+            {text.partition("(")[0] for text in part} for part in (self.nodes, self.edges)
+        )
+        return nodes, edges
+
+    def _dtypes(self) -> list[str]:
+        dtypes: dict[str, None] = {}
+        for node in self.nodes:
+            inputs, _, output = node.partition("(")[2].partition(")->")
+            dtypes.update(dict.fromkeys([*inputs.split(","), *output.split(",")]))
+        return [dtype for dtype in dtypes if dtype]
+
+
+def first_copy(graph: GraphView) -> list[NodeView]:
+    """The nodes of a graph; of one at several sizes (nnfuzz.ir.sizes), those of the first copy."""
+    copies = [(name_and_copy(node.outputs[0])[1], node) for node in graph.nodes]
+    first = min((copy for copy, _ in copies), default=0)
+    return [node for copy, node in copies if copy == first]
+
+
+def upstream(graph: GraphView, output: str) -> GraphView:
+    """The part of a graph that a value depends on."""
+    needed, nodes = {output}, []
+    for node in reversed(graph.nodes):
+        if not needed.isdisjoint(node.outputs):
+            needed.update(node.inputs)
+            nodes.append(node)
+    return replace(graph, nodes=tuple(nodes[::-1]))
+
+
+def pattern_of(graph: GraphView) -> Pattern:
+    """The pattern of a concrete graph; empty without a graph.
+
+    Of a graph at several sizes (nnfuzz.ir.sizes) one copy counts, and that there are several.
+    """
+    if not graph:
+        return Pattern((), ())
+    nodes = first_copy(graph)
+    sized = len(nodes) < len(graph.nodes)
+    graph = replace(graph, nodes=tuple(nodes))
+    dtypes = graph.dtypes
+    depth: dict[str, int] = {}
+    levelled = []
+    for node in graph.nodes:
+        inputs, outputs = (
+            [dtypes[n] for n in getattr(node, side)] for side in ("inputs", "outputs")
+        )
+        level = 1 + max((depth.get(name, 0) for name in node.inputs), default=0)
+        depth.update(dict.fromkeys(node.outputs, level))
+        levelled.append((level, f"{node.op}({','.join(inputs)})->{','.join(outputs)}"))
+    texts = [text for _, text in sorted(levelled)] + [SIZED] * sized
+    return Pattern(tuple(texts), tuple(sorted(edge_keys(graph))))
