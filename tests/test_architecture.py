@@ -18,8 +18,8 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parent.parent
 ROOMS = (
     "base ir operators solve generate materialize inputs vary sandbox backend "
-    "compare check testcase triage experiment reduction records report findings "
-    "corpus bugs feedback store metrics parts campaign serve library cli fuzz "
+    "compare check testcase triage experiment reduction records feedback store findings "
+    "corpus bugs metrics campaign library cli fuzz "
     "__main__"
 ).split()
 ALLOWED = {

@@ -31,7 +31,7 @@ number holds after the last test. A check takes a few runs, a reduction many.
 class Reduction:
     """A reduction under way.
 
-    known: the refined signatures that existed when it began. limited: whether its time counts
+    known: the causes that were known when it began. limited: whether its time counts
     against the share of reductions, as it does until the campaign's last test.
     """
 
@@ -100,7 +100,7 @@ class Reducer:
 
     def _reduction(self, row: FindingRow, limited: bool) -> Reduction:
         recorder = self.recorder
-        known = tuple(reduction.refined for reduction in recorder.reductions.values())
+        known = tuple(reduction.cause for reduction in recorder.reductions.values())
         recorder.under_reduction.add(row.signature)
         self._turn += 1
         settings, habits = self.config.reducer, recorder.store.habits(row.backend)
@@ -123,7 +123,7 @@ class Reducer:
         """
         reductions, rows = self.recorder.reductions, self.recorder.rows
         for row in self.recorder.findings() if self.config.reduce else ():
-            done = [s for s in (row.signature, *row.grouping.duplicates) if s in reductions]
+            done = [s for s in (row.signature, *row.duplicates) if s in reductions]
             first = min(done, key=lambda s: (reductions[s].after, rows[s].place), default="")
             if self._is_explained(first) and first not in self._owed_once:
                 return rows[first]
@@ -147,27 +147,26 @@ class Reducer:
         rows, folder = self.recorder.rows, self.recorder.store.folder
         suspected = self.recorder.suspects.get(row.signature, "")
         similar = {
-            done.refined: rows[signature].folder
+            done.cause: rows[signature].folder
             for signature, done in self.recorder.reductions.items()
-            if done.refined
+            if done.cause
             and not done.explained
             and signature in rows
             and rows[signature].compiler == row.compiler
             and rows[signature].kind in (row.kind, OutcomeKind.MISMATCH)
         }
-        names = sorted(similar, key=lambda refined: refined != suspected)
+        names = sorted(similar, key=lambda cause: cause != suspected)
         return [str((folder / similar[name] / REDUCED).resolve()) for name in names]
 
     def _next(self, limited: bool) -> FindingRow | None:
-        """Returns the next finding to reduce: one of each cluster, the most frequent cluster first.
+        """Returns the next finding to reduce: one of each suspicion, the most frequent first.
 
-        Suspected duplicates, which cost a few runs each, take turns with other findings.
+        Suspects of a known cause, which cost a few runs each, take turns with other findings.
         """
         recorder, begun = self.recorder, self.recorder.under_reduction
         rows = [row for row in recorder.unreduced() if row.signature not in begun]
         waiting = [row for row in rows if recorder.settled(row)]
-        clusters = recorder.clusters()
-        turns = clusters.turns(waiting, {*recorder.reductions, *begun})
+        turns = recorder.suspicions().turns(waiting, {*recorder.reductions, *begun})
         per_reduction = SUSPECTS_PER_REDUCTION if limited else SUSPECTS_AFTERWARDS
         suspects_turn = bool(self._turn % (1 + per_reduction))
         later = lambda row: (row.signature in recorder.suspects) != suspects_turn  # noqa: E731
@@ -204,7 +203,7 @@ class Reducer:
             if result.reason:
                 return
             keys = tuple(sorted({*before.keys, *result.keys}))
-            result = replace(result, refined=before.refined, keys=keys, explained=False)
+            result = replace(result, cause=before.cause, keys=keys, explained=False)
         whole = self.recorder.reduced(result, row.test)
         if whole is None:
             return  # a test of a lower index has replaced the folder: it waits for reduction again
@@ -217,7 +216,7 @@ class Reducer:
         text = f"reduced {result.before} -> {result.after} nodes, {result.pattern}: {result.title}"
         if whole.signature != row.signature:
             text += f"; the same as {whole.signature}"
-        elif others := whole.grouping.duplicates:
+        elif others := whole.duplicates:
             text += f"; it stands for {len(others)} other signatures"
         self._note(f"{text} [{row.signature}]")
 

@@ -15,7 +15,6 @@ from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.observer import Observer, counted
 from nnfuzz.records.rows import FindingRow
-from nnfuzz.store.finding_folders import renew_variants
 from nnfuzz.store.store import MOST_FAULTS, Store
 from nnfuzz.store.summary import Summary, write_summary
 
@@ -54,7 +53,6 @@ def run_campaign(
     backend cannot start, ConfigError if nothing can be generated.
     """
     store.sessions.begin()
-    renew_variants(store)  # an earlier session may have been killed between a reduction and this
     _try_again(store, config, observer)
     opening = Opening(store, config, registry, observer, cache, stopped)
     opening = replace(opening, servers=servers) if servers else opening

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -68,6 +69,11 @@ def write_whole(file: Path, data: bytes) -> None:
             write_atomically(file, data)
 
 
+def write_json(file: Path, data: object) -> None:
+    """Writes data as `write_whole` does. Raises: UsageError."""
+    write_whole(file, json.dumps(data, indent=1, default=str).encode() + b"\n")
+
+
 def shard(text: str | None) -> Shard:
     """The shard of --shard; everything by default. Raises: UsageError."""
     try:
@@ -110,9 +116,7 @@ def test_names(rows: Sequence[FindingRow]) -> list[str]:
     """
     names = [_slug(row) for row in rows]
     many = {name for name, count in Counter(names).items() if count > 1}
-    return [
-        f"{n}-{row.refined or row.signature}" if n in many else n for n, row in zip(names, rows)
-    ]
+    return [f"{n}-{row.cause or row.signature}" if n in many else n for n, row in zip(names, rows)]
 
 
 test_names.__test__ = False  # type: ignore[attr-defined]
@@ -130,7 +134,7 @@ def _of(row: FindingRow, name: str, folder: Path) -> LevelResult:
     from nnfuzz.corpus.verify import LevelResult, Status
     from nnfuzz.findings.folder import smallest
 
-    pattern = f"reduced to {row.grouping.pattern}" if row.refined else "not reduced yet"
+    pattern = f"reduced to {row.pattern}" if row.cause else "not reduced yet"
     details = f"{row.title}\n{pattern}, {row.occurrences} times\n{folder / row.folder}"
     report = smallest(folder / row.folder) / "report.md"
     if report.is_file():

@@ -19,10 +19,9 @@ from nnfuzz.campaign.post_reduction import reduce_campaign
 from nnfuzz.cli.consent import Consent
 from nnfuzz.cli.errors import tell
 from nnfuzz.experiment.bisection import Bisection, BisectionStep
-from nnfuzz.findings.bisection import Releases
 from nnfuzz.findings.folder import FindingError, read_finding, smallest
 from nnfuzz.findings.reduced import reduce_folder
-from nnfuzz.findings.replay import Replayed, regeneration, replay_export, replay_finding
+from nnfuzz.findings.replay import Releases, Replayed, regeneration, replay_export, replay_finding
 from nnfuzz.ir.sizes import by_copy
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.records.config import CampaignConfig
@@ -161,7 +160,7 @@ def bisected(
 ) -> list[Bisection]:
     """Finds the release of the compiler with which a finding came, and the one with which it went.
 
-    oldest, newest: releases between which to look (nnfuzz.findings.bisection.Releases.bisect).
+    oldest, newest: releases between which to look (nnfuzz.findings.replay.Releases.bisect).
     answered: receives the answer of each release.
     Raises: FindingError if there are no such releases, NotReproduced, RunnerError, ProducerError.
     """

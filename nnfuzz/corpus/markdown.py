@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from nnfuzz.corpus.verify import LevelResult, Status
-from nnfuzz.report.text import code, inline
+from nnfuzz.findings.text import code, inline
 
 MOST_ROWS = 50
 """Rows of a table at most: services that render job summaries cut them off at about a megabyte."""

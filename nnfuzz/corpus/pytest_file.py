@@ -7,10 +7,9 @@ from collections.abc import Iterable, Sequence
 from nnfuzz.backend.contract import Backend
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.target import ONNX
+from nnfuzz.findings.repro import program_of
+from nnfuzz.findings.text import Quoted, environment
 from nnfuzz.records.observer import Note
-from nnfuzz.report.repro import program_of
-from nnfuzz.report.templating import environment
-from nnfuzz.report.text import Quoted
 
 PYTEST_FILE = "test_models.py"
 USUAL = "onnxruntime"

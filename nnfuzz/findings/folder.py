@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,9 +28,16 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import Blame
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.experiment.localise import Localisation
+from nnfuzz.findings.text import (
+    from_portable,
+    homely,
+    impersonal,
+    impersonal_json,
+    portable,
+    trimmed,
+)
 from nnfuzz.ir.view import GraphView
 from nnfuzz.records.finding import Finding, Origin
-from nnfuzz.report.text import from_portable, homely, impersonal, impersonal_json, portable, trimmed
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.identity import parse_id
 from nnfuzz.triage.signature import Failure, Signature
@@ -86,13 +92,8 @@ class _Document:
     outcomes: tuple[Outcome, ...]
     graph: GraphView
     campaign: Mapping[str, Json]
+    variations: tuple[str, ...] = ()
     fault: Fault | None = None
-
-
-def folder_name(failure: Failure) -> str:
-    """A name for the folder of a failure: backend, kind and the signature's hash."""
-    name = f"{failure.backend}-{failure.kind}-{failure.signature.hash}"  # any text, if it was read
-    return re.sub(r"[^\w.-]+", "-", name)
 
 
 def write_finding(folder: str | Path, finding: Finding, program: str | None = None) -> Path:
@@ -102,8 +103,8 @@ def write_finding(folder: str | Path, finding: Finding, program: str | None = No
     source of plug-ins is copied, see `plugin_files`.
     Raises: FileExistsError if the folder is there already, OSError.
     """
-    from nnfuzz.report.repro import repro_script  # these two import jinja2 and onnx
-    from nnfuzz.report.tracker import tracker_report
+    from nnfuzz.findings.report import tracker_report
+    from nnfuzz.findings.repro import repro_script  # these two import jinja2 and onnx
 
     folder = Path(folder)
     finding, plugins = _written(finding)
@@ -128,7 +129,7 @@ def write_finding(folder: str | Path, finding: Finding, program: str | None = No
 
 def finding_script(finding: Finding, program: str | None) -> str:
     """The text of repro.py as write_finding would write it."""
-    from nnfuzz.report.repro import repro_script
+    from nnfuzz.findings.repro import repro_script
 
     written, plugins = _written(finding)
     return repro_script(written, program, plugins)
@@ -211,6 +212,7 @@ def _to_json(finding: Finding) -> dict[str, object]:
         "test": str(case.id),
         "exporter": case.exporter,
         "opset": case.opset,
+        "variations": list(case.variations),
         "config": dict(finding.config),
         "versions": dict(finding.versions),
         "verdict": as_json(finding.verdict) if finding.verdict else None,
@@ -272,6 +274,7 @@ def _case(data: _Document, folder: Path) -> TestCase:
         exporter=data.exporter,
         opset=data.opset,
         fault=data.fault,
+        variations=data.variations,
         plain=_model(folder, "plain.onnx"),
         plain_inputs=_arrays(folder, "plain_inputs.npz"),
     )

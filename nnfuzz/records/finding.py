@@ -23,15 +23,14 @@ class Origin:
     """How a finding came about: the entry "campaign" of finding.json.
 
     epoch: of the campaign's test. right_in: another release, which is right where this one fails; a
-    campaign that looks for regressions sets it, and a reduction keeps it. grouping: a sentence on
-    how sure it is that this is a finding of its own. bisection: the results of `nnfuzz bisect`.
-    runs_of_one: whether it takes several runs of one compiled program, which scripts without nnfuzz
-    do not make, to show the failure. reduced_from, reduction, diagnosis: of a reduced finding.
+    campaign that looks for regressions sets it, and a reduction keeps it. bisection: the results of
+    `nnfuzz bisect`. runs_of_one: whether it takes several runs of one compiled program, which
+    scripts without nnfuzz do not make, to show the failure. reduced_from, reduction, diagnosis: of
+    a reduced finding.
     """
 
     epoch: int | None = None
     right_in: str = ""
-    grouping: str = ""
     bisection: tuple[Bisection, ...] = ()
     reduced_from: Signature | None = None
     reduction: ReductionFigures | None = None
@@ -41,7 +40,7 @@ class Origin:
     def to_json(self) -> JsonObject:
         """The fields that are set; those of the diagnosis stand beside the others."""
         entries: dict[str, object] = {"epoch": self.epoch} if self.epoch is not None else {}
-        names = ("right_in", "grouping", "runs_of_one")
+        names = ("right_in", "runs_of_one")
         entries |= {name: value for name in names if (value := getattr(self, name))}
         if self.bisection:
             entries["bisection"] = as_json(self.bisection)
@@ -92,6 +91,11 @@ class Finding:
     @property
     def signature(self) -> Signature:
         return self.failure.signature
+
+    @property
+    def system(self) -> str:
+        """The name of the backend that the finding is about."""
+        return self.backend.name if self.backend else self.failure.backend
 
     def __repr__(self) -> str:
         return f"Finding({self.signature})"

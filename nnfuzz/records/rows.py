@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from nnfuzz.backend.outcome import Brief
-from nnfuzz.base.reading import JsonObject
-from nnfuzz.base.writing import fields_as_json
 from nnfuzz.ir.features import Features
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.testcase.identity import TestId
@@ -22,8 +20,8 @@ class TestRow:
 
     status: "run", or why nothing ran (a stage of NotProduced, or "fault"). outcomes: backend ->
     level -> short form of the outcome. seconds: by phase. features: of the graph, None without one.
-    motifs: see TestCase. digest: of the test case, equal on all machines. exporter, items: see
-    Observed. `Store` reads features back from a table of their own.
+    digest: of the test case, equal on all machines. exporter, items: see Observed. variations:
+    see TestCase. `Store` reads features back from a table of their own.
     """
 
     __test__ = False
@@ -35,9 +33,9 @@ class TestRow:
     seconds: dict[str, float] = field(default_factory=dict)
     comparable: float | None = None
     features: Features | None = None
-    motifs: tuple[str, ...] = ()
     digest: str = ""
     exporter: str = ""
+    variations: tuple[str, ...] = ()
     items: tuple[str, ...] = ()
 
 
@@ -66,75 +64,19 @@ class Observed:
 
 
 @dataclass(frozen=True)
-class Variant:
-    """One of the reduced models of a finding.
-
-    pattern: its operators and dtypes, for people. signatures: the number of signatures that were
-    reduced to it. folder: of the first of these, below the campaign's.
-    """
-
-    pattern: str
-    title: str
-    signatures: int
-    occurrences: int
-    folder: str
-
-
-_CONTAINING = "since their models contain its pattern"
-
-
-@dataclass(frozen=True)
-class Grouping:
-    """The cause of a finding, and the other signatures that are taken to have it.
-
-    Once the finding is reduced: refined, the signature of its cause; pattern, the operators of the
-    reduced model for people; nodes, their number before and after; variants, the reduced models.
-
-    Other signatures, the surest first. duplicates: they have the same cause; for those of them in
-    `explained`, a run of the pattern proved it, in place of a reduction. suspects: their
-    models contain the pattern, which was not run yet. similar: they are in the same cluster, of
-    which nothing is reduced yet (nnfuzz.findings.clusters).
-    """
-
-    refined: str = ""
-    pattern: str = ""
-    nodes: tuple[int, ...] = ()
-    duplicates: tuple[str, ...] = ()
-    suspects: tuple[str, ...] = ()
-    variants: tuple[Variant, ...] = ()
-    explained: tuple[str, ...] = ()
-    similar: tuple[str, ...] = ()
-
-    @property
-    def others(self) -> tuple[str, ...]:
-        """All other signatures of the finding."""
-        return self.duplicates + self.suspects + self.similar
-
-    def __str__(self) -> str:
-        """Why the signatures are one finding, the surest reason first; "" for one signature."""
-        ways = (
-            (len(self.duplicates) - len(self.explained), "reduced to the same"),
-            (len(self.explained), "explained by running its pattern"),
-            (len(self.suspects), f"suspected and not asked yet, {_CONTAINING}"),
-            (len(self.similar), "suspected, since they fail alike"),
-        )
-        return "; ".join(f"{count} {how}" for count, how in ways if count)
-
-    def to_json(self) -> JsonObject:
-        """The fields; "alike" is the name of `similar` in summaries."""
-        entries = fields_as_json(self)
-        return entries | {"alike": entries.pop("similar")}
-
-
-@dataclass(frozen=True)
 class FindingRow:
     """A unique finding: the store's row of one signature, and figures over all of them.
 
     test: the first one that shows it, in the order of tests and probes. place: of that test in the
     order (nnfuzz.records.schedule.place_of). size: nodes of its graph. party: accused by the
-    experiment. complaint: equal for failures that may be one cause (nnfuzz.findings.clusters).
+    experiment. suspicion: equal for failures that may have one cause (nnfuzz.store.suspicions).
     by_levels: occurrences by the levels that failed ("O0,O3"). backends: all labels of the compiler
-    under which it occurs. grouping: its cause and its other signatures.
+    under which it occurs.
+
+    Once the finding is reduced: cause, the hash of its cause; pattern, the operators of the reduced
+    model for people; nodes, their number before and after. duplicates: other signatures that turned
+    out to have the same cause. suspects: other signatures that are not reduced and may have it,
+    since their models contain the pattern, or since they fail in the same way.
     """
 
     signature: str
@@ -151,24 +93,29 @@ class FindingRow:
     by_levels: dict[str, int] = field(default_factory=dict)
     place: int = 0
     size: int = 0
-    complaint: str = ""
+    suspicion: str = ""
     compiler: str = ""
     backends: tuple[str, ...] = ()
-    grouping: Grouping = Grouping()
+    cause: str = ""
+    pattern: str = ""
+    nodes: tuple[int, ...] = ()
+    duplicates: tuple[str, ...] = ()
+    suspects: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "compiler", self.compiler or self.backend)
         object.__setattr__(self, "backends", self.backends or (self.backend,))
 
     @property
-    def refined(self) -> str:
-        """The signature of the cause; "" before the finding is reduced."""
-        return self.grouping.refined
+    def others(self) -> tuple[str, ...]:
+        """All other signatures of the finding."""
+        return self.duplicates + self.suspects
 
-    def to_json(self) -> JsonObject:
-        """One object of all fields; "grouping" is the sentence on why they are one finding."""
-        entries = fields_as_json(self)
-        return entries | entries.pop("grouping") | {"grouping": str(self.grouping)}
+    @property
+    def others_in_words(self) -> str:
+        """Why the other signatures belong to this finding; "" if there is none."""
+        ways = ((self.duplicates, "of the same cause"), (self.suspects, "suspected of its cause"))
+        return ", ".join(f"{len(signatures)} {how}" for signatures, how in ways if signatures)
 
 
 @dataclass(frozen=True)
@@ -205,7 +152,7 @@ class FlakyRow:
 class ReductionRow:
     """The result of reducing the finding of a signature.
 
-    refined: the signature of its cause (nnfuzz.triage.refine). graph: of the reduced model, whose
+    cause: the hash of its cause (nnfuzz.triage.cause). graph: of the reduced model, whose
     operators are `after`, from `before`. reason: why it could not be reduced, or "". explained:
     whether a known cause explains it, so that it was not reduced to the end. keys: as texts
     (nnfuzz.triage.keys). explanations: hypotheses that predict the wrong result. accused: the party
@@ -213,7 +160,7 @@ class ReductionRow:
     """
 
     signature: str
-    refined: str = ""
+    cause: str = ""
     title: str = ""
     pattern: str = ""
     graph: GraphView = NO_GRAPH
@@ -229,7 +176,7 @@ class ReductionRow:
     @property
     def all_keys(self) -> frozenset[Key]:
         """Its keys, that of the cause included."""
-        return Key.parse_all(self.keys) | {Key(KeyKind.CAUSE, self.refined)}
+        return Key.parse_all(self.keys) | {Key(KeyKind.CAUSE, self.cause)}
 
 
 @dataclass(frozen=True)

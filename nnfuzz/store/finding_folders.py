@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from nnfuzz.base.files import remove_partial
-from nnfuzz.findings.variants import write_variants
 from nnfuzz.records.rows import FindingRow
 from nnfuzz.store.schema import DUPLICATES, FINDINGS, SUSPECTS
 from nnfuzz.store.store import Store
@@ -49,8 +48,8 @@ def arrange(
     """
     places: dict[str, str] = {}
     for row in findings:
-        places |= dict.fromkeys(row.grouping.others, SUSPECTS)
-        places |= dict.fromkeys(row.grouping.duplicates, DUPLICATES)
+        places |= dict.fromkeys(row.others, SUSPECTS)
+        places |= dict.fromkeys(row.duplicates, DUPLICATES)
     moved = {}
     for signature, row in rows.items():
         place = places.get(signature, FINDINGS)
@@ -63,9 +62,3 @@ def arrange(
             store.signatures.move(signature, wanted)
             moved[signature] = wanted
     return moved
-
-
-def renew_variants(store: Store) -> None:
-    """Writes the tables of variants of all findings."""
-    for row in store.findings():
-        write_variants(store.folder, row.folder, row.grouping.variants)

@@ -13,9 +13,6 @@ from nnfuzz.backend.deviation import NO_HABITS, Deviation
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.base.index_set import IndexSet
 from nnfuzz.base.shard import Shard
-from nnfuzz.findings.clusters import Clusters, complaint_of, merged
-from nnfuzz.findings.folder import folder_name
-from nnfuzz.findings.variants import write_variants
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.records.order import by_value
 from nnfuzz.records.rows import (
@@ -36,12 +33,12 @@ from nnfuzz.store.finding_folders import arrange, mend, replacing
 from nnfuzz.store.schema import FINDINGS, FOLDERS, SUSPECTS
 from nnfuzz.store.statistics import Statistics
 from nnfuzz.store.store import Store
+from nnfuzz.store.suspicions import Suspicions, merged, suspicion_of
 from nnfuzz.testcase.identity import Numbered, TestId
-from nnfuzz.triage.identity import habits_of
-from nnfuzz.triage.known import KnownFailures, ReducedFacts
+from nnfuzz.triage.known import KnownFailures
 from nnfuzz.triage.mismatch import first_wrong
-from nnfuzz.triage.refine import Pattern, pattern_of, upstream
-from nnfuzz.triage.signature import Failure
+from nnfuzz.triage.pattern import Pattern, pattern_of, upstream
+from nnfuzz.triage.signature import Failure, habits_of
 
 DESIGN = "design"
 """The bucket of failures that a compiler's declared habits explain."""
@@ -57,8 +54,8 @@ class Recorder:
 
     recorded: indexes whose tests are recorded. unconfirmed: tests with a run that looks like a
     hang. complete: whether every index of the campaign is recorded. rows: signature -> finding.
-    reductions: signature -> result, without its graph. suspects: signature -> refined signature of
-    which it may be a duplicate. under_reduction: signatures whose folders a reduction reads and
+    reductions: signature -> result, without its graph. suspects: signature -> cause that it may
+    have. under_reduction: signatures whose folders a reduction reads and
     writes. buckets: number of occurrences by bucket.
     """
 
@@ -97,9 +94,9 @@ class Recorder:
         self.suspects = store.reductions.suspects()
         self.under_reduction: set[str] = set()
         self._cleared: dict[str, set[str]] = {}
-        """Signature -> refined signatures that it is proven not to duplicate."""
+        """Signature -> causes that it is proven not to have."""
         self._reached: dict[tuple[str, ...], dict[Pattern, str]] = {}
-        """`_suspect_group` -> pattern of a reduced model -> refined signature."""
+        """`_suspect_group` -> pattern of a reduced model -> cause."""
         self.buckets = store.occurrences.buckets()
         self._regressions = regressions
         self._longest = longest
@@ -123,7 +120,7 @@ class Recorder:
         """Returns the bucket of a confirmed failure: "finding", "known", DESIGN or NO_CHANGE."""
         if self._regressions and not evidence.right_release(failure):
             return NO_CHANGE
-        habits = set(habits_of(failure.signature.identity))
+        habits = set(habits_of(failure.signature.details))
         if habits and habits <= self._declared.get(failure.backend, set()):
             return DESIGN
         return "known" if failure.signature.hash in self._known else "finding"
@@ -133,11 +130,9 @@ class Recorder:
         row = self.rows.get(result.signature)
         if row is None or result.reason:
             return False
-        known, graph = self._ignored, result.graph
-        of_label = (row.backend, row.compiler)
-        facts = (ReducedFacts.of(name, row.kind, row.stage, graph) for name in of_label)
-        hit = result.refined in known.hashes or known.has(result.all_keys, row.kind)
-        return hit or any(map(known.fits, facts))
+        known, names = self._ignored, {row.backend, row.compiler}
+        hit = result.cause in known.hashes or known.has(result.all_keys, row.kind)
+        return hit or known.fits(names, row.kind, row.stage, result.graph)
 
     def record(self, evidence: Evidence) -> None:
         """Records one test durably: when this returns, a kill cannot lose it."""
@@ -222,11 +217,11 @@ class Recorder:
         """As Store.findings, but from memory and without `by_levels`."""
         if self._listed is None:
             rows = merged(self.rows.values(), self.reductions, self.suspects)
-            self._listed = by_value(self.clusters().merged(rows, self.reductions))
+            self._listed = by_value(self.suspicions().merged(rows))
         return self._listed
 
-    def clusters(self) -> Clusters:
-        return Clusters.of(self.rows.values(), self.store.restraints.ever_avoided(), self._items)
+    def suspicions(self) -> Suspicions:
+        return Suspicions.of(self.rows.values(), self.store.restraints.ever_avoided(), self._items)
 
     # -- reduction ----------------------------------------------------------------------------
 
@@ -249,14 +244,14 @@ class Recorder:
         self._listed = None
 
     def _suspect(self, row: FindingRow) -> None:
-        """Suspects a mismatch as a duplicate if its model contains another one's reduced model."""
+        """Suspects a mismatch of a cause if its model contains the reduced model of that."""
         pattern = self._patterns.get(row.signature)
         if pattern is None or row.kind != OutcomeKind.MISMATCH:
             return
-        for reached, refined in self._reached.get(_suspect_group(row), {}).items():
-            if reached.within(pattern) and refined not in self._cleared.get(row.signature, ()):
-                self.suspects[row.signature] = refined
-                self.store.reductions.suspect(row.signature, refined)
+        for reached, cause in self._reached.get(_suspect_group(row), {}).items():
+            if reached.within(pattern) and cause not in self._cleared.get(row.signature, ()):
+                self.suspects[row.signature] = cause
+                self.store.reductions.suspect(row.signature, cause)
                 return
 
     def _keep(self, result: ReductionRow) -> None:
@@ -264,7 +259,7 @@ class Recorder:
         self.reductions[result.signature] = replace(
             result,
             graph=NO_GRAPH,
-            refined=sys.intern(result.refined),
+            cause=sys.intern(result.cause),
             title=sys.intern(result.title),
             pattern=sys.intern(result.pattern),
             keys=tuple(map(sys.intern, result.keys)),
@@ -274,18 +269,18 @@ class Recorder:
     def _note_pattern(self, result: ReductionRow) -> None:
         """Remembers the pattern of a reduced model, and suspects findings that contain it."""
         row = self.rows.get(result.signature)
-        if row is None or not result.refined:
+        if row is None or not result.cause:
             return
         reached = self._reached.setdefault(_suspect_group(row), {})
         pattern = pattern_of(result.graph)
         if pattern not in reached:
-            reached[pattern] = result.refined
+            reached[pattern] = result.cause
             for other in self.unreduced():
                 if other.signature not in self.suspects:
                     self._suspect(other)
 
     def unexplained(self, signature: str, checked: Iterable[str]) -> None:
-        """Clears a suspect: it is no duplicate of these refined signatures and will be reduced."""
+        """Clears a suspect: it has none of these causes and will be reduced."""
         self._cleared.setdefault(signature, set()).update(checked)
         self.suspects.pop(signature, None)
         self.store.reductions.acquit(signature)
@@ -304,16 +299,12 @@ class Recorder:
         self._listed = None
         self._keep(result)
         self._note_pattern(result)
-        if result.refined in self._known or self._ignores(result):
+        if result.cause in self._known or self._ignores(result):
             return self._turns_out_known(result.signature)
         self.arrange()
-        whole = next(
-            row
-            for row in self.findings()
-            if result.signature in (row.signature, *row.grouping.others)
+        return next(
+            row for row in self.findings() if result.signature in (row.signature, *row.others)
         )
-        write_variants(self.store.folder, whole.folder, whole.grouping.variants)
-        return whole
 
     def arrange(self) -> None:
         """Moves folders to their places. Does nothing while a reduction works in some of them.
@@ -328,7 +319,7 @@ class Recorder:
             self._listed = None
 
     def _turns_out_known(self, signature: str) -> FindingRow:
-        """Removes a finding whose refined signature is among the known failures."""
+        """Removes a finding whose cause is among the known failures."""
         row = self.rows.pop(signature)
         self._known.add(signature)
         self.store.signatures.turn_known(signature)
@@ -370,11 +361,11 @@ class Recorder:
             occurrences=before.occurrences if before else 0,
             place=evidence.place,
             size=len(graph.nodes),
-            complaint=complaint_of(failure),
+            suspicion=suspicion_of(failure),
         )
         self._suspect(row)
         if not row.folder:
-            row = replace(row, folder=f"{self._place(row)}/{folder_name(failure)}")
+            row = replace(row, folder=f"{self._place(row)}/{failure.folder_name}")
         with replacing(self.store.folder / row.folder) as folder:
             self._write(folder, failure, evidence)
         return row
@@ -388,7 +379,9 @@ class Recorder:
     def _joins(self, row: FindingRow) -> bool:
         """Whether a new finding looks like another one that waits for its reduction."""
         others = self.unreduced()
-        names = Clusters.of([*others, row], self.store.restraints.ever_avoided(), self._items).names
+        names = Suspicions.of(
+            [*others, row], self.store.restraints.ever_avoided(), self._items
+        ).names
         return any(names[other.signature] == names[row.signature] for other in others)
 
     def _count(self, findings: Sequence[FindingRow], occurrences: Sequence[Occurrence]) -> None:
@@ -409,7 +402,7 @@ class Recorder:
 
 
 def _suspect_group(row: FindingRow) -> tuple[str, ...]:
-    """The properties that two mismatches must share to be suspected duplicates."""
+    """The properties that two mismatches must share to be suspected of one cause."""
     return row.compiler, row.kind, row.level, row.party
 
 

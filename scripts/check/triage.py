@@ -11,7 +11,7 @@ which the model of a finding really fails. It gives these counts:
   causes      distinct ones that have a finding of their own; missed ones by name
   duplicates  findings whose cause an earlier finding has as well
   unclear     not reduced, and failing for several causes, none of which is theirs alone
-  buckets     findings with members (variants, suspects, duplicates that were merged) that do not
+  buckets     findings with members (suspects, duplicates that were merged) that do not
               fail for the finding's cause
   strays      with --occurrences N: of N occurrences, made again from the seed, those that
               do not fail for a cause of the finding under which they were counted
@@ -218,9 +218,8 @@ def markdown(rows: Iterable[Row]) -> str:
 def described(row: Row) -> str:
     """One finding as Markdown for a person."""
     data = json.loads((row.smallest / "finding.json").read_text())
-    told = {k: v for k, v in row.data.items() if k not in ("variants", "title") and v}
+    told = {k: v for k, v in row.data.items() if k != "title" and v}
     lines = [f"## {row.hash} {row.data['title']}", "", f"- {told}"]
-    lines += [f"- variant: {v['pattern']} ({v['occurrences']}x)" for v in row.data["variants"]]
     lines += [f"- {line}" for line in (data.get("localisation") or {}).get("evidence", ())]
     for outcome in data["outcomes"]:
         error = f"{outcome['error_type']} {outcome['signal']} {outcome['message']}".strip()

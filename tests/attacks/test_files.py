@@ -22,14 +22,13 @@ from nnfuzz.base.untrusted import below, read_bytes, read_model
 from nnfuzz.cli.consent import Consent, remember
 from nnfuzz.cli.main import application, run
 from nnfuzz.findings.folder import read_finding
+from nnfuzz.findings.report import tracker_report
+from nnfuzz.findings.repro import repro_script
+from nnfuzz.findings.text import environment
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.records.finding import Origin
-from nnfuzz.records.rows import Variant
 from nnfuzz.reduction.diagnosis import Diagnosis
 from nnfuzz.reduction.figures import ReductionFigures
-from nnfuzz.report.repro import repro_script
-from nnfuzz.report.templating import environment
-from nnfuzz.report.tracker import tracker_report
 from nnfuzz.store.store import Store
 from nnfuzz.triage.hypothesis import Claim, Hypothesis
 from nnfuzz.triage.signature import Signature
@@ -185,7 +184,7 @@ FIELDS = {
     "outcomes": [{"kind": "ok"}],
     "backend": {"name": 7, "options": {}, "plugins": []},
     "localisation": {"party": ["x"]},
-    "campaign": {"grouping": 3},
+    "campaign": {"right_in": 3},
     "signature": None,
 }  # fmt: skip
 
@@ -471,7 +470,7 @@ def hostile_finding():
         versions={HOSTILE: HOSTILE},
         localisation=place,
         origin=Origin(
-            grouping=HOSTILE, reduction=ReductionFigures((3, 2)), diagnosis=Diagnosis((claimed,))
+            right_in=HOSTILE, reduction=ReductionFigures((3, 2)), diagnosis=Diagnosis((claimed,))
         ),
         case=replace(found.case, exporter=HOSTILE, expected={HOSTILE: found.case.expected["y"]}),
     )
@@ -503,9 +502,6 @@ def test_every_value_of_a_template_is_quoted():
     for html in (False, True):
         env = environment(html)
         assert env.finalize is not None
-    variants = [Variant(HOSTILE, HOSTILE, 1, 1, HOSTILE)] * 2
-    text = environment().get_template("variants.md.jinja").render(variants=variants)
-    assert "<img" not in rendered(text) and rendered(text).count("<tr>") == 3
     for name, place in (
         ("x.md.jinja", "\\<img"),
         ("x.py.jinja", "<img"),

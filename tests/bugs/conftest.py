@@ -8,7 +8,7 @@ import pytest
 
 from nnfuzz.bugs.bug import Bug, ScriptResult
 from nnfuzz.bugs.ledger import Ledger
-from tests.report.conftest import case, finding_of, registry, runner_of, server
+from tests.findings.conftest import case, finding_of, registry, runner_of, server
 
 __all__ = ["case", "finding_of", "registry", "runner_of", "server"]
 

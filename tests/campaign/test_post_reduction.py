@@ -27,11 +27,11 @@ def test_the_first_test_stands_whichever_was_reduced_first(tmp_path, explained, 
         (found,) = reduce_campaign(store, lambda text: None, 1, 10)
     assert found.signature == first.signature and found.folder.startswith("findings/")
     assert found.title == "wrong ['Relu', 'Conv']"
-    assert len(found.grouping.explained) == explained
+    assert len(found.duplicates) == 1
 
 
 def test_what_could_not_be_reduced_is_tried_again_afterwards(tmp_path, stubbed):
     run(tmp_path / "c", 10, "fusing", "refusing")
     with Store.open(tmp_path / "c") as store:
         (found,) = reduce_campaign(store, lambda text: None, 1, 10)
-        assert found.refined == "Relu-Conv"
+        assert found.cause == "Relu-Conv"

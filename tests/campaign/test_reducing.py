@@ -20,10 +20,10 @@ from nnfuzz.campaign.reducing import Reducer
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.cli.progress import Silent
 from nnfuzz.feedback.support_cache import SupportCache
-from nnfuzz.findings.clusters import merged
 from nnfuzz.records.rows import FindingRow, ReductionRow
 from nnfuzz.store.recorder import Recorder
 from nnfuzz.store.store import Store
+from nnfuzz.store.suspicions import merged
 from nnfuzz.testcase.identity import Numbered
 
 
@@ -48,24 +48,16 @@ def run(folder, tests, plan, reducer="reducing", until="no such note", **more):
 def test_findings_that_reduce_to_the_same_are_one(tmp_path):
     result, notes = run(tmp_path / "c", 10, "fusing", throttle=0)
     (row,) = result.findings
-    assert row.occurrences == 4 and row.grouping.nodes == (2, 2) and row.refined == "Relu-Conv"
-    assert row.test.index == 0 and row.grouping.pattern == "Relu, Conv (float32)"
+    assert row.occurrences == 4 and row.nodes == (2, 2) and row.cause == "Relu-Conv"
+    assert row.test.index == 0 and row.pattern == "Relu, Conv (float32)"
     (shown,) = result.summary.signatures
-    assert (
-        shown["duplicates"] == list(row.grouping.duplicates) and len(row.grouping.duplicates) == 1
-    )
+    assert shown["duplicates"] == list(row.duplicates) and len(row.duplicates) == 1
     assert result.summary.merged == 1
-    (variant,) = row.grouping.variants
-    assert (variant.pattern, variant.signatures, variant.occurrences) == (
-        row.grouping.pattern,
-        2,
-        4,
-    )
     assert result.summary.findings == 1 and result.summary.unreduced == 0
     assert result.summary.reduce_seconds + result.summary.reduce_seconds_after_campaign > 0
     assert [p.name for p in (tmp_path / "c" / "findings").iterdir()] == [Path(row.folder).name]
     (duplicate,) = (tmp_path / "c" / "duplicates").iterdir()
-    assert duplicate.name.endswith(row.grouping.duplicates[0])
+    assert duplicate.name.endswith(row.duplicates[0])
     assert any("the same as" in text or "stands for 1 other" in text for text in notes)
 
 
@@ -76,13 +68,13 @@ def test_what_was_merged_is_merged_after_a_resume(tmp_path):
         cache = SupportCache(tmp_path)
         again = run_campaign(store, config, registry, notes := Notes(), cache)
     (row,) = again.findings
-    assert row.occurrences == 4 and len(row.grouping.duplicates) == 1
+    assert row.occurrences == 4 and len(row.duplicates) == 1
     assert not [text for text in notes.texts if "reduced" in text]
 
 
 def test_folders_that_a_kill_left_in_place_move_at_the_next_start(tmp_path):
     result, _ = run(tmp_path / "c", 10, "fusing", throttle=0)
-    (duplicate,) = result.findings[0].grouping.duplicates
+    (duplicate,) = result.findings[0].duplicates
     with Store.open(tmp_path / "c") as store:
         (moved,) = (store.folder / "duplicates").iterdir()
         moved.rename(store.folder / "findings" / moved.name)
@@ -170,7 +162,7 @@ def test_what_stops_failing_is_announced_and_generated_again(tmp_path):
     assert any(text.startswith("Exp(float32)->float32 no longer fails") for text in notes)
 
 
-def test_known_failures_may_be_named_by_their_refined_signature(tmp_path):
+def test_known_failures_may_be_named_by_their_cause(tmp_path):
     result, notes = run(tmp_path / "c", 10, "fusing", known=("Relu-Conv",), throttle=0)
     assert result.findings == [] and result.summary.known == 4
     assert result.summary.known_unseen == ()
@@ -196,9 +188,7 @@ def row(signature, index, **more):
 def test_a_suspect_is_asked_and_reduced_if_it_has_another_cause(tmp_path):
     result, _ = run(tmp_path / "c", 10, "fusing", "acquitting", throttle=0)
     (row,) = result.findings
-    assert (
-        len(row.grouping.duplicates) == 1 and row.grouping.suspects == row.grouping.explained == ()
-    )
+    assert len(row.duplicates) == 1 and row.suspects == ()
     assert len(list((tmp_path / "c").glob("*/*/asked"))) == 1
     with Store.open(tmp_path / "c", write=False) as store:
         assert store.reductions.suspects() == {}
@@ -208,8 +198,8 @@ def test_the_lowest_index_stands_for_all():
     rows = [row("a", 7, by_levels={"O1": 1}), row("b", 3, by_levels={"O1": 2, "O0,O1": 1})]
     reductions = {s: ReductionRow(s, "r", f"wrong {s}", "Add", {}, 9, 1) for s in "ab"}
     (found,) = merged([*rows, row("c", 9)][:2], reductions)
-    assert (found.signature, found.grouping.duplicates, found.title) == ("b", ("a",), "wrong b")
-    assert found.by_levels == {"O1": 3, "O0,O1": 1} and found.grouping.nodes == (9, 1)
+    assert (found.signature, found.duplicates, found.title) == ("b", ("a",), "wrong b")
+    assert found.by_levels == {"O1": 3, "O0,O1": 1} and found.nodes == (9, 1)
     assert len(merged([*rows, row("c", 9)], reductions)) == 2
     assert [r.signature for r in merged(rows, {})] == ["b", "a"]
 
@@ -219,7 +209,7 @@ def test_one_that_is_reduced_to_the_end_stands_for_those_that_it_explains():
     known = {name: ReductionRow(name, "r", "wrong", "Add", {}, 9, 1) for name in "ab"}
     known["a"] = replace(known["a"], explained=True)
     (found,) = merged(rows, known)
-    assert (found.signature, found.grouping.duplicates) == ("b", ("a",))
+    assert (found.signature, found.duplicates) == ("b", ("a",))
 
 
 def test_once_it_is_over_findings_are_reduced_side_by_side(tmp_path):
@@ -257,31 +247,29 @@ def test_a_finding_stays_where_it_is_while_it_is_reduced(tmp_path):
         run_campaign(store, config, registry, notes := Telling(), SupportCache(tmp_path))
         (row,) = store.findings()
         assert len(store.reductions.suspects()) == 1 and not notes.suspects
-    assert len(row.grouping.duplicates) == 1 and not [
-        t for t in notes.texts if t.startswith("not reduced")
-    ]
+    assert len(row.duplicates) == 1 and not [t for t in notes.texts if t.startswith("not reduced")]
     (duplicate,) = (tmp_path / "c" / "duplicates").iterdir()
-    assert duplicate.name.endswith(row.grouping.duplicates[0])
+    assert duplicate.name.endswith(row.duplicates[0])
 
 
 def test_the_reducer_hears_of_what_is_reduced_already(tmp_path):
     result, _ = run(tmp_path / "c", 10, "fusing", throttle=0)
     with Store.open(tmp_path / "c") as store:
-        (other,) = result.findings[0].grouping.duplicates
+        (other,) = result.findings[0].duplicates
         store.connection.execute("DELETE FROM reductions WHERE signature = ?", [other])
         config, _ = drive.settings(10, "fusing", "liar", "reducing", throttle=0)
         recorder = Recorder(store, (), lambda *_: None, lambda row: None)
         (waiting,) = recorder.unreduced()
         assert waiting.signature == other
         (known,) = Reducer(config, recorder, print).known(waiting)
-    folder = next(row.folder for row in result.findings if row.refined)
+    folder = next(row.folder for row in result.findings if row.cause)
     assert known == str((tmp_path / "c" / folder / "reduced").resolve())
 
 
 def test_a_campaign_is_reduced_afterwards(tmp_path, capsys, stubbed):
     from typer import Exit
 
-    from nnfuzz.cli.commands.reduce import reduce
+    from nnfuzz.cli.commands.findings import reduce
     from nnfuzz.cli.errors import FINDINGS, UsageError
 
     folder = tmp_path / "c"
@@ -303,7 +291,7 @@ def test_a_campaign_is_reduced_afterwards(tmp_path, capsys, stubbed):
     printed = capsys.readouterr()
     assert printed.err.count("reduced") == 2
     assert "reduced 2 -> 2 nodes: Relu, Conv (float32)" in printed.out
-    assert "with 1 further signature: 1 reduced to the same" in printed.out
+    assert "with 1 further signature: 1 of the same cause" in printed.out
 
 
 def test_suspects_go_with_a_finding_until_they_are_reduced():
@@ -311,8 +299,8 @@ def test_suspects_go_with_a_finding_until_they_are_reduced():
     known = {"a": ReductionRow("a", "r", "wrong", "Add", {}, 9, 1)}
     suspects = {"b": "r", "c": "never reached"}
     found, other = merged(rows, known, suspects)
-    assert (found.signature, found.grouping.suspects, found.occurrences) == ("a", ("b",), 5)
-    assert (other.signature, other.grouping.suspects) == ("c", ())
+    assert (found.signature, found.suspects, found.occurrences) == ("a", ("b",), 5)
+    assert (other.signature, other.suspects) == ("c", ())
     innocent = ReductionRow("b", "s", "wrong", "Mul", {}, 9, 1)
     assert len(merged(rows, {**known, "b": innocent}, suspects)) == 3
     assert [r.signature for r in merged(rows, {}, suspects)] == ["b", "a", "c"]
@@ -333,11 +321,11 @@ def test_models_that_contain_a_known_pattern_are_suspected(tmp_path):
     with Store.open(tmp_path / "c") as store:
         result = run_campaign(store, config, registry, notes, SupportCache(tmp_path))
     (found,) = result.findings
-    assert len(found.grouping.suspects) == 1 and found.grouping.duplicates == ()
+    assert len(found.suspects) == 1 and found.duplicates == ()
     assert found.occurrences == result.summary.occurrences >= 4
     for place in ("findings", "suspects"):
         assert len(list((tmp_path / "c" / place).iterdir())) == 1
-    assert result.summary.signatures[0]["suspects"] == list(found.grouping.suspects)
+    assert result.summary.signatures[0]["suspects"] == list(found.suspects)
     assert result.summary.unreduced == 0  # a suspect is no finding of its own
 
 

@@ -9,7 +9,7 @@ import pytest
 from nnfuzz.cli.ci import LONGEST, shard
 from nnfuzz.cli.ci import test_names as names
 from nnfuzz.cli.errors import UsageError
-from nnfuzz.records.rows import FindingRow, Grouping
+from nnfuzz.records.rows import FindingRow
 from nnfuzz.testcase.identity import Numbered
 
 
@@ -40,7 +40,7 @@ def test_a_name_is_compiler_and_title_without_seed_hash_and_levels():
 
 
 def test_only_those_that_collide_have_a_hash():
-    same = replace(ROW, signature="bbbbbbbbbbbb", grouping=Grouping("cccccccccccc"))
+    same = replace(ROW, signature="bbbbbbbbbbbb", cause="cccccccccccc")
     other = replace(ROW, title="tvm: Relu: wrong values")
     assert names([ROW, same, other]) == [
         f"{NAME}-aaaaaaaaaaaa",

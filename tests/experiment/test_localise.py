@@ -20,13 +20,13 @@ from nnfuzz.experiment.compilers import examine
 from nnfuzz.experiment.localise import _invalid, _Search, localise, shorten_pipeline
 from nnfuzz.findings.folder import read_finding, write_finding
 from nnfuzz.findings.replay import ReplayResult, replay_finding
+from nnfuzz.findings.repro import program_of
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.finding import Finding
 from nnfuzz.reduction.case import Problem, ReduceConfig, reduce_case
-from nnfuzz.report.repro import program_of
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.triage.refine import TriageFacts, refined
+from nnfuzz.triage.cause import Cause, Symptoms
 from nnfuzz.triage.signature import failures
 from tests.reduction.conftest import CONFIG, PLUGIN, first_failing, has_pattern, planted
 from tests.triage.test_signature import failed
@@ -347,7 +347,7 @@ def test_a_step_is_named_where_every_level_fails_otherwise(registry, producer, s
 
 def test_one_cause_is_one_finding_whatever_the_pipeline(seen):
     one, two = (
-        refined(finding.failure, finding.case.graph, TriageFacts(passes=("Rewrite",)))
+        Cause.of(finding.failure, finding.case.graph, Symptoms(passes=("Rewrite",)))
         for finding in map(seen, ("O0+Prepare+Rewrite", "O0+Tidy+Prepare+Sweep+Rewrite"))
     )
     assert one.hash == two.hash

@@ -8,7 +8,8 @@ import pytest
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.check.operators import check_operator
-from nnfuzz.check.runtimes import REFERENCE, runtime_of
+from nnfuzz.check.runtimes import REFERENCE
+from tests.check.implementation import runtime_of
 from tests.inputs.graphs import REGISTRY
 
 SPECS = REGISTRY.specs()

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.records.order import by_value
-from nnfuzz.records.rows import FindingRow, Grouping
+from nnfuzz.records.rows import FindingRow
 from nnfuzz.testcase.identity import Numbered
 
 ROW = FindingRow("s", Numbered(0, 0), "mismatch", "compare", "toy", "O3", "a title", "findings/s")
-REDUCED = replace(ROW, grouping=Grouping(nodes=(9, 2)))
+REDUCED = replace(ROW, nodes=(9, 2))
 
 
 def names(*rows):
@@ -16,7 +16,7 @@ def names(*rows):
 
 
 def of_kind(kind, row=REDUCED, **more):
-    return replace(row, signature=f"{kind}{len(row.grouping.nodes)}", kind=kind.value, **more)
+    return replace(row, signature=f"{kind}{len(row.nodes)}", kind=kind.value, **more)
 
 
 def test_reduced_findings_come_first_and_wrong_results_of_the_others_last():
@@ -27,13 +27,6 @@ def test_reduced_findings_come_first_and_wrong_results_of_the_others_last():
 
 
 def test_of_one_kind_the_most_frequent_comes_first_then_the_smallest():
-    often = replace(REDUCED, signature="often", occurrences=5, grouping=Grouping(nodes=(9, 4)))
-    small = replace(REDUCED, signature="small", grouping=Grouping(nodes=(9, 1)))
+    often = replace(REDUCED, signature="often", occurrences=5, nodes=(9, 4))
+    small = replace(REDUCED, signature="small", nodes=(9, 1))
     assert names(REDUCED, small, often) == ["often", "small", "s"]
-
-
-def test_errors_lose_the_words_that_most_of_them_share():
-    texts = [f"Compilation failed: {word} is bad" for word in ("shape", "dtype", "axis", "rank")]
-    rows = [of_kind(OutcomeKind.EXCEPTION, title=text) for text in texts]
-    listed = {row.title for row in by_value(replace(r, signature=r.title) for r in rows)}
-    assert len(listed) == len(texts) and all(len(title) <= len(texts[0]) for title in listed)

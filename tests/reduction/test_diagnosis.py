@@ -12,8 +12,7 @@ from nnfuzz.backend.outcome import OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.envelope import Envelope
-from nnfuzz.findings import keyed as identity
-from nnfuzz.findings.keyed import keyed
+from nnfuzz.findings.causes import cause_of
 from nnfuzz.findings.reduced import problem_of, reduced_finding
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
@@ -28,13 +27,13 @@ from nnfuzz.reduction.diagnosis import diagnose
 from nnfuzz.reduction.explain import explained, family_of
 from nnfuzz.reduction.healing import CONSTANT, OPERANDS, healed, narrowest_cause, shared_key
 from nnfuzz.reduction.information import bits, differences, enough
-from nnfuzz.reduction.known import Cause
 from nnfuzz.reduction.neighbours import made_plainly, read_by
 from nnfuzz.reduction.servers import Servers
 from nnfuzz.reduction.subject import Inapplicable, Subject
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.identity import Numbered, Probe
 from nnfuzz.testcase.producer import Producer
+from nnfuzz.triage.cause import Cause
 from nnfuzz.triage.hypothesis import Claim, Hypothesis
 from nnfuzz.triage.keys import Key, KeyKind, have_one_cause
 from nnfuzz.triage.signature import failures
@@ -42,7 +41,7 @@ from tests.inputs.graphs import REGISTRY
 from tests.reduction.conftest import judged_by
 from tests.reduction.faults import PLUGIN, Fault
 from tests.reduction.test_known import Tried, fails
-from tests.triage.test_refine import graph
+from tests.triage.test_cause import graph
 from tests.triage.test_signature import failed, outcome
 
 OPERATORS = ("Softmax", "LogSoftmax", "Elu", "Selu", "MatMul", "Add")
@@ -93,20 +92,20 @@ def texts(evidence):
 
 
 def keys(finding):
-    return keyed(replace(finding, backend=None), BackendRegistry()).keys
+    return cause_of(replace(finding, backend=None), BackendRegistry()).keys
 
 
 def test_one_explanation_makes_two_operators_one_cause(bench):
     one, evidence = of(bench, "Softmax")
     assert texts(evidence) == ("Softmax ignores axis",)
-    cause = keyed(one, bench[0]).as_cause()
+    cause = cause_of(one, bench[0])
     other, evidence = of(bench, "LogSoftmax", [cause], explained=True)
     assert texts(evidence) == ("LogSoftmax ignores axis",)
-    assert Key(KeyKind.CAUSE, cause.refined) in evidence.keys
+    assert Key(KeyKind.CAUSE, cause.own) in evidence.keys
     assert have_one_cause(keys(one), keys(other))
     silent = replace(cause, explanations=())  # it showed too little
     _, evidence = of(bench, "LogSoftmax", [silent], explained=True)
-    assert Key(KeyKind.CAUSE, cause.refined) in evidence.keys
+    assert Key(KeyKind.CAUSE, cause.own) in evidence.keys
 
 
 def test_one_line_that_says_the_same_of_two_operators_is_one_cause(bench):
@@ -124,7 +123,7 @@ def test_an_error_behind_a_wrong_result_has_its_cause(bench):
             continue
         found = reduced(bench, case)
         if found and found[0].failure.kind == "exception" and len(found[0].case.graph.nodes) > 1:
-            assert found[1].follows == keyed(product, registry).refined.hash
+            assert found[1].follows == cause_of(product, registry).own
             assert Key(KeyKind.CAUSE, found[1].follows) in keys(found[0])
             assert have_one_cause(keys(found[0]), keys(product))
             return
@@ -522,8 +521,8 @@ def case_of(bench, operator, operands, constants=0, **attributes) -> TestCase:
 def key_of(bench, case):
     """The keys of the reduced finding of a case, its refined signature, and the evidence."""
     finding, evidence = reduced(bench, case)
-    found = identity.keyed(finding, bench[0])
-    return found.keys, found.refined, evidence
+    found = cause_of(finding, bench[0])
+    return found.keys, found, evidence
 
 
 def test_an_attribute_that_only_the_lowering_sets_is_one_cause_of_many_operators(bench):

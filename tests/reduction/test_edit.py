@@ -158,7 +158,7 @@ def test_a_quantised_pair_is_taken_away_whole():
     case = next(
         case
         for case in map(producer.produce, range(20))
-        if "quantised:pairs" in getattr(case, "motifs", ()) and "Relu" in case.graph.operators
+        if "quantize:pairs" in getattr(case, "variations", ()) and "Relu" in case.graph.operators
     )
     subject = Subject(producer.load(case), {**case.inputs, **case.weights}, case.exporter)
 

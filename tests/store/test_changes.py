@@ -59,7 +59,7 @@ def test_only_changes_are_findings(tmp_path, monkeypatch):
     assert changed.fixed == tuple(row.signature for row in result.findings)
     assert changed.unchanged > 0
     assert result.summary.not_reduced == {}
-    row = next(row for row in result.findings if row.grouping.nodes)
+    row = next(row for row in result.findings if row.nodes)
     for folder in (result.folder / row.folder, result.folder / row.folder / REDUCED):
         finding = read_finding(folder)
         assert finding.origin.right_in == "2.0"

@@ -113,11 +113,11 @@ def test_a_signature_takes_no_set_of_its_own(tmp_path):
                 name, number = f"{i:012x}", f"{i % 5:012x}"
                 test = Numbered(1, i)
                 texts = "mismatch", "compare", "toy", "O1", f"toy: wrong value {i}", f"findings/{i}"
-                row = FindingRow(name, test, *texts, place=place_of(i), complaint=f"at {number}")
+                row = FindingRow(name, test, *texts, place=place_of(i), suspicion=f"at {number}")
                 mine = tuple(items[(7 * i + k) % 400] for k in range(22))
                 seen = Occurrence(name, test, kind="toy mismatch compare", levels="O1", tried=3)
                 store.record(Record(TestRow(i, "run", 1, items=mine), (row,), (seen,)))
-                told = {"refined": number, "pattern": "Add, Mul", "keys": (f"cause:{number}",)}
+                told = {"cause": number, "pattern": "Add, Mul", "keys": (f"cause:{number}",)}
                 store.reductions.add(ReductionRow(name, before=9, after=2, **told))
             tracemalloc.start()
             found = Recorder(store, (), lambda *args: None, lambda row: None)
@@ -136,14 +136,14 @@ def test_a_resumed_campaign_needs_no_memory_for_each_of_its_tests(tmp_path):
     def needed(first: int, end: int) -> int:
         with Store.open(tmp_path) as store:
             for index in range(first, end):
-                row = TestRow(index, "run", 1, comparable=index % 100 / 100, motifs=("residual",))
+                row = TestRow(index, "run", 1, comparable=index % 100 / 100, variations=("large",))
                 store.record(Record(row))
             tracemalloc.start()
             found = Recorder(store, (), lambda *args: None, lambda row: None)
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
         assert found.recorded.length == found.figures.tests == end
-        assert found.figures.motifs["residual"] <= end
+        assert found.figures.variations["large"] <= end
         return peak
 
     Store.create(tmp_path, {}).close()

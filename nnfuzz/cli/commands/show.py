@@ -45,7 +45,7 @@ def show(
     their names, sizes that ONNX cannot infer are "?". The model may have operators without a spec.
     nnfuzz check finds out whether compilers compute it right.
     """
-    from nnfuzz.report.draw import draw
+    from nnfuzz.findings.drawing import draw
 
     try:
         with computing(SECONDS):
@@ -89,8 +89,8 @@ def read_graph(path: Path) -> GraphView:
 
 def graph_lines(graph: GraphView) -> list[str]:
     """One line per input, weight, node and output."""
+    from nnfuzz.findings.drawing import shown_type
     from nnfuzz.operators.attributes import readable
-    from nnfuzz.report.draw import shown_type
 
     types = {value.name: shown_type(value.dtype, value.shape) for value in graph.values}
     lines = [f"input  {name}: {types[name]}" for name in graph.inputs]

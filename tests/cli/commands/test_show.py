@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.cli.test_show_and_report import command
-from tests.report.graphs import branching
+from tests.command import exit_code as command
+from tests.findings.graphs import branching
 
 
 def test_show_prints_and_draws(tmp_path, capsys):

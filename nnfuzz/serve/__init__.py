@@ -1,1 +1,0 @@
-"""A live page of a running campaign: read-only, over HTTP."""
