@@ -10,10 +10,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from nnfuzz.backend.registry import BackendRegistry, RegistryError
-from nnfuzz.bugs.bug import Bug, BugError, BugState, ScriptResult, newer
-from nnfuzz.bugs.filing import system_of
+from nnfuzz.bugs.bug import Bug, BugError, BugState, newer
 from nnfuzz.bugs.ledger import SCRIPT, Ledger, bugs_of, recognised_by
-from nnfuzz.bugs.scripts import ScriptRun
 from nnfuzz.findings.folder import (
     FindingError,
     Trust,
@@ -33,8 +31,6 @@ MOST_OPERATORS = 3
 """In the name of a bug."""
 CAMPAIGN = "campaign.sqlite"
 """The file of a campaign, as nnfuzz.store.store names it, which is a room above this one."""
-Confirm = Callable[[Path, Bug], ScriptRun]
-"""Runs a script in the release of the compiler in which the bug was found."""
 
 
 class AdditionKind(StrEnum):
@@ -46,7 +42,6 @@ class AdditionKind(StrEnum):
     KNOWN = "known"
     BACK = "back"
     OTHERWISE = "known, fails in a new way"
-    FLAKY = "new, but does not reproduce"
 
 
 @dataclass(frozen=True)
@@ -76,15 +71,13 @@ def findings_below(place: Path) -> list[Path]:
 class Adder:
     """Adds findings to a ledger, which is locked meanwhile.
 
-    confirm: runs the script of what is new; None if nothing is to be run. trusted: which plug-ins
-    that the finding in a folder names may go to the ledger, and be in the script that this nnfuzz
-    makes.
+    trusted: which plug-ins that the finding in a folder names may go to the ledger, and be in the
+    script that this nnfuzz makes.
     """
 
     ledger: Ledger
     registry: BackendRegistry
     today: date
-    confirm: Confirm | None = None
     trusted: Callable[[Path], Trust] = lambda folder: nobody
 
     def add_all(self, place: Path) -> Iterator[Addition]:
@@ -103,24 +96,12 @@ class Adder:
         finding = read_finding(source)
         signatures, keys = recognised_by({folder, source}, self.registry)
         made = _bug(finding, folder, signatures, keys)
-        fitting = bugs_of(bugs, signatures, keys, made.system)
-        if name := next((n for n in fitting if self._has_it(n, bugs[n], made)), ""):
+        for name in bugs_of(bugs, signatures, keys, made.system):
             return self._occurred(name, bugs[name], made, folder)
-        return self._new(_free(_name(finding), bugs), made, source, folder)
+        return self._new(_free(_name(finding), bugs), made, source)
 
-    def _has_it(self, name: str, bug: Bug, made: Bug) -> bool:
-        """Whether the finding is of a bug that its signatures or keys fit: not of one that was
-        fixed, and whose script is right in the finding's release.
-        """
-        script = self.ledger.script(name)
-        if bug.state is not BugState.FIXED or self.confirm is None or not script.is_file():
-            return True
-        if newer(bug.right_release, made.last_bad_release):
-            return True
-        return self.confirm(script, made).result is not ScriptResult.RIGHT
-
-    def _new(self, name: str, made: Bug, source: Path, folder: Path) -> Addition:
-        """Adds a bug; it is flaky if its script does not reproduce it at once."""
+    def _new(self, name: str, made: Bug, source: Path) -> Addition:
+        """Adds a bug with the files of its finding."""
         missing = ""
 
         def fill(draft: Path) -> None:
@@ -130,17 +111,7 @@ class Adder:
             missing = _write_script(draft, self.registry, trusted)
 
         self.ledger.add(name, made, fill)
-        if missing or self.confirm is None:
-            return Addition(name, AdditionKind.NEW, missing and f"no script: {missing}")
-        run = self.confirm(self.ledger.script(name), made)
-        if run.result is ScriptResult.REPRODUCES:
-            return Addition(name, AdditionKind.NEW)
-        message = f"{run.result}: {run.message}"
-        if run.result is not ScriptResult.RIGHT:
-            return Addition(name, AdditionKind.NEW, message)
-        releases = dict.fromkeys(made.releases, ScriptResult.RIGHT)
-        self.ledger.put(name, replace(made, state=BugState.FLAKY, releases=releases))
-        return Addition(name, AdditionKind.FLAKY, message)
+        return Addition(name, AdditionKind.NEW, missing and f"no script: {missing}")
 
     def _occurred(self, name: str, bug: Bug, made: Bug, folder: Path) -> Addition:
         """Records that a bug occurred in the finding's release, and by which signatures and keys it
@@ -191,7 +162,7 @@ def _bug(finding: Finding, folder: Path, signatures: frozenset[str], keys: froze
     """The bug that a finding shows, in state new."""
     failure, graph = finding.failure, finding.case.graph
     made = datetime.fromtimestamp((folder / "finding.json").stat().st_mtime, UTC)
-    system = system_of(finding)
+    system = finding.system
     bug = Bug(
         failure.signature.title.removeprefix(f"{failure.backend}: "),
         system,
@@ -218,7 +189,7 @@ def _name(finding: Finding) -> str:
     kind, digest = finding.failure.kind.value, finding.failure.signature.hash[:6]
     plain = [
         re.sub(r"[^a-z0-9.]+", "-", part.lower()).strip("-")
-        for part in (system_of(finding), kind, *operators, digest)
+        for part in (finding.system, kind, *operators, digest)
     ]
     return f"{plain[0]}/{'-'.join(plain[1:])}"
 

@@ -77,9 +77,8 @@ class Bug:
     first_bad_release, last_bad_release: the oldest and the newest in which it is known to fail.
     right_release: the first one behind these that is right. first_seen: a day such as 2026-11-23.
     upstream: address of the issue. duplicate_of: name of the bug that it is one with. signatures,
-    keys: of its findings, by which it is recognised (nnfuzz.triage). patterns: written by hand,
-    such as "operator=LSTM kind=mismatch", as nnfuzz.triage.known reads them. releases: what the
-    script showed in each.
+    keys: of its findings, by which it is recognised (nnfuzz.triage). releases: what the script
+    showed in each.
     """
 
     title: str
@@ -101,7 +100,6 @@ class Bug:
     needs: tuple[str, ...] = ()
     signatures: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
-    patterns: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     releases: Mapping[str, ScriptResult] = field(default_factory=dict)
 
@@ -123,9 +121,7 @@ class Bug:
 
     def known(self) -> KnownFailures:
         """The known failures by which this bug is recognised. Raises: KnownError."""
-        own = f"backend={self.system} "
-        lines = [*self.signatures, *(own * ("backend=" not in p) + p for p in self.patterns)]
-        known = KnownFailures.parse(lines, "signatures and patterns")
+        known = KnownFailures.parse(self.signatures, "signatures")
         return replace(known, keys=(self._keys(),) if self.keys else ())
 
     @property
@@ -156,7 +152,6 @@ class Bug:
             self,
             signatures=tuple(dict.fromkeys((*self.signatures, *other.signatures))),
             keys=(*self.keys, *keys),
-            patterns=tuple(dict.fromkeys((*self.patterns, *other.patterns))),
         )
 
     def failing_in(self, release: str) -> Bug:

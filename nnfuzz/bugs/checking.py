@@ -13,9 +13,8 @@ from pathlib import Path
 from nnfuzz.backend.releases import ReleaseError
 from nnfuzz.base.text import one_line
 from nnfuzz.bugs.bug import Bug, BugState, ScriptResult, newer, version_of
-from nnfuzz.bugs.environments import Choose, Interpreter
 from nnfuzz.bugs.ledger import Ledger, Note
-from nnfuzz.bugs.scripts import ScriptRun, run_script
+from nnfuzz.bugs.scripts import Choose, Interpreter, ScriptRun, run_script
 from nnfuzz.corpus.verify import LevelResult, Status
 
 REPEATS = 3

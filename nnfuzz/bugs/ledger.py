@@ -20,8 +20,8 @@ from nnfuzz.base.files import PARTIAL, atomic_folder, remove_partial, write_atom
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.untrusted import below
 from nnfuzz.bugs.bug import FILE, Bug, BugError, BugState, bug_text, read_bug
+from nnfuzz.findings.causes import known_by
 from nnfuzz.findings.folder import is_finding
-from nnfuzz.findings.keyed import known_by
 from nnfuzz.triage.keys import Key
 from nnfuzz.triage.known import KnownFailures
 
@@ -164,3 +164,23 @@ def known_bugs(ledger: Ledger, registry: BackendRegistry) -> KnownFailures:
     folders = [ledger.place(name) for name in names]
     known += [known_by(folder, registry) for folder in folders if is_finding(folder)]
     return KnownFailures.merged(known)
+
+
+FILED = (BugState.FILED, BugState.CONFIRMED)
+DECIDED = (*FILED, BugState.WONTFIX, BugState.DUPLICATE)
+"""States of bugs that the maintainers know of."""
+
+
+def refusal(bugs: Mapping[str, Bug], own: Iterable[str], system: str, most: int) -> str:
+    """Why a finding is not filed a second time, or not now; "" if it may be filed.
+
+    own: names of the bugs that it is one of. most: issues of the system that may be open at once; 0
+    for any number.
+    """
+    for name in own:
+        if bugs[name].upstream or bugs[name].state in DECIDED:
+            return f"{name} is {bugs[name].state} already {bugs[name].upstream}".rstrip()
+    waiting = sum(bug.system == system and bug.state in FILED for bug in bugs.values())
+    if most and waiting >= most:
+        return f"{waiting} issues of {system} are open, and --max-open is {most}"
+    return ""

@@ -1,4 +1,6 @@
-"""Runs the scripts of bugs, each in a process of its own with limits of time and memory."""
+"""Runs the scripts of bugs, each in a process of its own with limits of time and memory: in this
+Python, in another one, or in a release that is installed for the purpose.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from pathlib import Path
 
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.releases import (
+    WORKER,
+    ReleaseError,
+    environment_of,
+    modules_of,
+    package_of,
+    requirements,
+)
 from nnfuzz.base.programs import run_program
 from nnfuzz.base.text import one_line
-from nnfuzz.bugs.bug import ScriptResult
+from nnfuzz.bugs.bug import Bug, ScriptResult
 
 SECONDS, BYTES = 600.0, 12 << 30
 """Limits of one script: of wall time, and of address space."""
@@ -104,3 +116,76 @@ def _similar(printed: str) -> bool:
         return True
     before, now = (re.sub(r"\d+", "N", match[k])[:_COMPARED] for k in ("before", "now"))
     return SequenceMatcher(None, before, now, autojunk=False).ratio() >= SIMILAR
+
+
+_ASKING = 60.0
+"""Seconds for another Python to print its release."""
+_ASK = "import importlib.metadata as m, sys; print(m.version(sys.argv[1]))"
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """An interpreter, and the release of the bug's package there; "" if it is not there."""
+
+    python: str
+    release: str
+
+
+Choose = Callable[[Bug], Interpreter]
+"""Where the script of a bug runs. Raises: ReleaseError."""
+
+
+@dataclass(frozen=True)
+class Interpreters:
+    """Finds and makes the environments for the scripts of bugs. note: of what takes long.
+
+    failed: environments that could not be made, with the reason; each is tried once.
+    """
+
+    registry: BackendRegistry
+    note: Callable[[str], None]
+    failed: dict[tuple[str, ...], ReleaseError] = field(default_factory=dict)
+
+    def package(self, bug: Bug) -> str:
+        """The package whose releases count for a bug: its own, or else that of its backend."""
+        if bug.package or bug.system not in self.registry.names():
+            return bug.package or bug.system
+        return package_of(self.registry.get(bug.system)) or bug.system
+
+    def of_python(self, python: str = sys.executable) -> Choose:
+        """An interpreter, with whatever release is there."""
+
+        def choose(bug: Bug) -> Interpreter:
+            try:
+                done = run_program([python, "-c", _ASK, self.package(bug)], timeout=_ASKING)
+            except (OSError, subprocess.TimeoutExpired) as error:
+                raise ReleaseError(f"--python {python} cannot be run: {error}") from error
+            release = done.stdout.strip().partition("+")[0]  # "+cpu" names no other release
+            return Interpreter(python, release if not done.returncode else "")
+
+        return choose
+
+    def of_release(self, release: str) -> Choose:
+        """A release in an environment of its own, which is made if there is none."""
+
+        def choose(bug: Bug) -> Interpreter:
+            here, package = self.of_python()(bug), self.package(bug)
+            if here.release == release:
+                return here
+            packages: tuple[str, ...] = (f"{package}=={release}", *WORKER)
+            modules: tuple[str, ...] = ("numpy", "onnx")
+            if bug.system in self.registry.names():
+                backend = self.registry.get(bug.system)
+                if backend.distribution == package:
+                    packages, modules = requirements(backend, release), modules_of(backend)
+            packages = (*packages, *bug.needs)
+            if packages in self.failed:
+                raise self.failed[packages]
+            try:
+                made = environment_of(package, release, packages, modules, self.note)
+            except ReleaseError as error:
+                self.failed[packages] = error
+                raise
+            return Interpreter(str(made.python), release)
+
+        return choose

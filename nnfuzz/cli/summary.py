@@ -87,7 +87,7 @@ def _named_counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{kind} {count}" for kind, count in counts.items())
 
 
-def _few(names: Iterable[str], most: int = MOST_NAMED, between: str = ", ") -> str:
+def _few(names: Iterable[str]) -> str:
     """The first of some names."""
     listed = list(names)
-    return between.join([*listed[:most], *(["..."] if listed[most:] else [])])
+    return ", ".join([*listed[:MOST_NAMED], *(["..."] if listed[MOST_NAMED:] else [])])

@@ -18,8 +18,7 @@ from nnfuzz.compare.flip import PYTORCH, Blame, State, blame, state_of
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.sandbox.wire import is_one
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.triage.identity import HabitIdentity
-from nnfuzz.triage.signature import Failure
+from nnfuzz.triage.signature import Failure, HabitDetails
 
 OPAQUE = "Opaque"
 """The name of nnfuzz.operators.opaque.Opaque in a graph."""
@@ -147,7 +146,7 @@ def accused_by(
     """
     judged = with_mismatches(outcomes, verdict) if verdict else list(outcomes)
     states = {o.target: state_of(o) for o in judged}
-    if verdict and not isinstance(failure.signature.identity, HabitIdentity):
+    if verdict and not isinstance(failure.signature.details, HabitDetails):
         # A target that only its habit makes wrong counts as right, and is a witness for the rest.
         habitual = verdict.explained.keys() & (states.keys() - {*failure.targets})
         states |= dict.fromkeys(habitual, State.RIGHT)

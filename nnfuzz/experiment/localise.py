@@ -30,9 +30,8 @@ from nnfuzz.experiment.result import Result, Workbench, form_of
 from nnfuzz.materialize.validity import invalid
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.client import ProducerError
-from nnfuzz.triage.identity import ErrorIdentity, Identity, RefusalIdentity
 from nnfuzz.triage.mismatch import wrong_outputs
-from nnfuzz.triage.signature import Failure, failures
+from nnfuzz.triage.signature import Details, ErrorDetails, Failure, RefusalDetails, failures
 from nnfuzz.triage.survey import patience
 
 FAILS, CURED = "fails", "ok"
@@ -293,13 +292,13 @@ def same_error(candidate: Failure, wanted: Failure) -> bool:
         return False
     if candidate.kind is OutcomeKind.MISMATCH:
         return True
-    return _error(candidate.signature.identity) == _error(wanted.signature.identity)
+    return _error(candidate.signature.details) == _error(wanted.signature.details)
 
 
-def _error(identity: Identity) -> tuple[str, str, str]:
-    if not isinstance(identity, ErrorIdentity | RefusalIdentity):
+def _error(details: Details) -> tuple[str, str, str]:
+    if not isinstance(details, ErrorDetails | RefusalDetails):
         return "", "", ""
-    return identity.error or "", identity.signal or "", identity.message or ""
+    return details.error or "", details.signal or "", details.message or ""
 
 
 def _levels_sentence(levels: Mapping[str, str], backend: str) -> str:

@@ -13,7 +13,7 @@ import re
 from nnfuzz.backend.normalise import normalise
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.triage.general import general_message
+from nnfuzz.triage.pattern import general_message
 
 CONFIRMED = 2
 """A statement must have refused every model of so many signatures; then one model is enough."""

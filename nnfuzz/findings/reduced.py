@@ -29,8 +29,8 @@ from nnfuzz.reduction.case import CaseReduction, Problem, ReduceConfig, reduce_c
 from nnfuzz.reduction.healing import healed
 from nnfuzz.reduction.servers import Servers
 from nnfuzz.testcase.client import ProducerClient, ProducerError
-from nnfuzz.triage.general import operator_types
-from nnfuzz.triage.identity import HabitIdentity, wrong_of
+from nnfuzz.triage.pattern import operator_types
+from nnfuzz.triage.signature import HabitDetails, wrong_of
 from nnfuzz.triage.title import operators_text, sentence, wrong_in_words
 
 
@@ -113,7 +113,7 @@ def with_title(reduced: Finding) -> Finding:
     )
     parts, title = failure.signature.parts, failure.signature.title
     cause, where = title.removeprefix(f"{parts['backend']}: "), ""
-    if not operators or isinstance(failure.signature.identity, HabitIdentity):
+    if not operators or isinstance(failure.signature.details, HabitDetails):
         return reduced
     if failure.kind is OutcomeKind.MISMATCH:
         cause, where = (
@@ -130,7 +130,7 @@ def with_title(reduced: Finding) -> Finding:
 
 def _wrong(reduced: Finding) -> str:
     """How the output of a mismatch is wrong, in the words of a title."""
-    nodes, kind = reduced.case.graph.nodes, wrong_of(reduced.signature.identity)
+    nodes, kind = reduced.case.graph.nodes, wrong_of(reduced.signature.details)
     healing = healed(reduced.diagnosis.heals, nodes[-1].op) if nodes else None
     explanation = next(filter(None, [*reduced.diagnosis.explanations, healing]), None)
     if explanation is None:

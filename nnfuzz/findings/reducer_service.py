@@ -14,20 +14,20 @@ from nnfuzz.backend.contract import OptionError
 from nnfuzz.backend.plugin_files import namesake
 from nnfuzz.backend.registry import BackendRegistry, RegistryError, plugin_name
 from nnfuzz.backend.runner import CompilerServers, RunnerError
+from nnfuzz.findings.causes import cause_of
 from nnfuzz.findings.folder import FindingError, read_finding
-from nnfuzz.findings.keyed import keyed
 from nnfuzz.findings.reduced import reduce_folder
 from nnfuzz.findings.reducer_job import ReduceFinding
 from nnfuzz.records.finding import Finding
 from nnfuzz.records.rows import ReductionRow
 from nnfuzz.reduction.case import NotReduced, ReduceConfig, Unexplained
-from nnfuzz.reduction.known import Cause
 from nnfuzz.reduction.servers import Servers
 from nnfuzz.reduction.trials import WorkerError
 from nnfuzz.sandbox.forkserver import ForkClient
 from nnfuzz.sandbox.job import Report, Service, does
 from nnfuzz.testcase.client import ProducerError
-from nnfuzz.triage.refine import pattern_of
+from nnfuzz.triage.cause import Cause
+from nnfuzz.triage.pattern import pattern_of
 
 _REASONS = (
     NotReduced,
@@ -83,10 +83,10 @@ class ReductionService(Service):
         done, reduced = reduce_folder(
             folder, replace(config, servers=servers), trusted=self._trusted
         )
-        identity, graph = keyed(reduced, self._registry), reduced.case.graph
+        cause, graph = cause_of(reduced, self._registry), reduced.case.graph
         return ReductionRow(
             job.signature,
-            cause=done.cause.finding if done.cause else identity.cause,
+            cause=(done.cause or cause).hash,
             title=reduced.signature.title,
             pattern=str(pattern_of(graph)),
             graph=graph,
@@ -94,7 +94,7 @@ class ReductionService(Service):
             after=done.nodes[1],
             seconds=round(done.seconds, 3),
             explained=done.cause is not None,
-            keys=tuple(sorted(map(str, identity.keys))),
+            keys=tuple(sorted(map(str, cause.keys))),
             explanations=done.diagnosis.explanations,
             accused=str((reduced.localisation or {}).get("party", "")),
         )
@@ -117,7 +117,7 @@ class ReductionService(Service):
         """The cause of a reduced finding, read once; None if its folder is gone."""
         if folder not in self._causes:
             try:
-                self._causes[folder] = keyed(read_finding(folder), self._registry).as_cause()
+                self._causes[folder] = cause_of(read_finding(folder), self._registry)
             except (FindingError, RegistryError):
                 self._causes[folder] = None
         return self._causes[folder]

@@ -28,8 +28,7 @@ from nnfuzz.materialize.oldest import at_oldest_opset
 from nnfuzz.records.finding import Finding
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.client import ProducerClient
-from nnfuzz.triage.identity import habits_of, same_silent_death
-from nnfuzz.triage.signature import Failure, export_failure
+from nnfuzz.triage.signature import Failure, export_failure, habits_of, same_silent_death
 
 
 class ReplayResult(StrEnum):
@@ -129,7 +128,7 @@ def _same(one: Failure, other: Failure) -> bool:
     """Whether the signatures agree, or one habit of a finding that older rules gave several, or
     deaths without a word of which not both are located.
     """
-    mine, theirs = (failure.signature.identity for failure in (one, other))
+    mine, theirs = (failure.signature.details for failure in (one, other))
     return (
         one.signature.hash == other.signature.hash
         or same_silent_death(mine, theirs)

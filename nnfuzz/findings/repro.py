@@ -26,8 +26,8 @@ from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.materialize.walk import graphs
 from nnfuzz.records.finding import Finding
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.triage.identity import HabitIdentity, wrong_of
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
+from nnfuzz.triage.signature import HabitDetails, wrong_of
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -254,10 +254,10 @@ def output_of_finding(finding: Finding) -> WrongOutput | None:
     failure = finding.failure
     if failure.kind is not OutcomeKind.MISMATCH:
         return None
-    by_habit = isinstance(failure.signature.identity, HabitIdentity)
+    by_habit = isinstance(failure.signature.details, HabitDetails)
     candidates = wrong_outputs(finding.verdict, by_habit)
     mine = [w for w in candidates if w.target in failure.targets]
-    kind = wrong_of(failure.signature.identity)
+    kind = wrong_of(failure.signature.details)
     order = {n: i for i, node in enumerate(finding.case.graph.nodes) for n in node.outputs}
     mine = [w for w in mine if w.kind == kind] or mine
     return min(mine, key=lambda w: order.get(w.output, len(order)), default=None)

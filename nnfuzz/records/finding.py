@@ -92,6 +92,11 @@ class Finding:
     def signature(self) -> Signature:
         return self.failure.signature
 
+    @property
+    def system(self) -> str:
+        """The name of the backend that the finding is about."""
+        return self.backend.name if self.backend else self.failure.backend
+
     def __repr__(self) -> str:
         return f"Finding({self.signature})"
 

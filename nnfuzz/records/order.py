@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.records.rows import FindingRow
-from nnfuzz.triage.title import without_boilerplate
 
 _WORTH = (
     (OutcomeKind.MISMATCH,),
@@ -17,7 +15,6 @@ _WORTH = (
     (OutcomeKind.ACCEPTED,),
 )
 _UNREDUCED = 1 << 30  # nodes of a model that is not reduced: more than any reduced one has
-_ERRORS = (OutcomeKind.EXCEPTION, OutcomeKind.CRASH)
 
 
 def by_value(findings: Iterable[FindingRow]) -> list[FindingRow]:
@@ -26,21 +23,9 @@ def by_value(findings: Iterable[FindingRow]) -> list[FindingRow]:
     Reduced findings come before the others. Their order is wrong results, crashes, timeouts,
     exceptions, accepted invalid models; the others have the same order, except
     that wrong results come last. Within one kind the most frequent come first, then the smallest
-    models. Titles of errors lose the words that most errors of their compiler share.
+    models.
     """
-    return sorted(_plain(list(findings)), key=_value)
-
-
-def _plain(rows: list[FindingRow]) -> list[FindingRow]:
-    known: dict[str, dict[str, str]] = {}
-    for row in rows:
-        if row.kind in _ERRORS:
-            known.setdefault(row.compiler, {})[row.title] = row.title
-    for titles in known.values():
-        titles |= zip(titles, without_boilerplate(list(titles)))
-    return [
-        replace(row, title=known.get(row.compiler, {}).get(row.title, row.title)) for row in rows
-    ]
+    return sorted(findings, key=_value)
 
 
 def _value(row: FindingRow) -> tuple[bool, int, int, int, int, str]:

@@ -152,7 +152,7 @@ class FlakyRow:
 class ReductionRow:
     """The result of reducing the finding of a signature.
 
-    cause: the hash of its cause (nnfuzz.triage.refine). graph: of the reduced model, whose
+    cause: the hash of its cause (nnfuzz.triage.cause). graph: of the reduced model, whose
     operators are `after`, from `before`. reason: why it could not be reduced, or "". explained:
     whether a known cause explains it, so that it was not reduced to the end. keys: as texts
     (nnfuzz.triage.keys). explanations: hypotheses that predict the wrong result. accused: the party

@@ -12,8 +12,15 @@ from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.compare.flip import NOBODY, Blame
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.triage.identity import OTHERS, SWITCHES, corrupted
-from nnfuzz.triage.signature import FAILURES, Failure, answering, level_pattern
+from nnfuzz.triage.signature import (
+    FAILURES,
+    OTHERS,
+    SWITCHES,
+    Failure,
+    answering,
+    corrupted,
+    level_pattern,
+)
 
 _VARYING = frozenset({OTHERS, "about", "operators", SWITCHES})
 """Parts that follow from the message, and from what else it lists."""
@@ -121,7 +128,7 @@ def failure_key(
         parts["wrong"] = "number" if parts.get("wrong") in NUMBERS else parts.get("wrong")
         parts["accused"] = blame.coordinate.value
     outcomes = list(outcomes)
-    if memory := corrupted(failure.signature.identity):
+    if memory := corrupted(failure.signature.details):
         for name in ("signal", "message", "levels"):
             parts.pop(name, None)
     if outcomes and not memory:

@@ -20,10 +20,11 @@ from nnfuzz.reduction.culprit import kept
 from nnfuzz.reduction.diagnosis import NOTHING, Diagnosis, diagnose, wrong_inside
 from nnfuzz.reduction.engine import BUDGET, ReductionEngine, Watch
 from nnfuzz.reduction.figures import Counter, ReductionFigures, Spent
-from nnfuzz.reduction.known import Cause, KnownCauses
+from nnfuzz.reduction.known import KnownCauses
 from nnfuzz.reduction.servers import Servers
 from nnfuzz.reduction.trials import Trials
 from nnfuzz.testcase.case import TestCase
+from nnfuzz.triage.cause import Cause
 from nnfuzz.triage.signature import FAILURES, Failure
 
 SECONDS = 20.0
@@ -122,7 +123,7 @@ class CaseReduction:
             candidates=self.run,
             seconds=self.seconds,
             confirmed=(self.confirmed, CONFIRMATIONS),
-            known=self.cause.finding if self.cause else "",
+            known=self.cause.hash if self.cause else "",
             spent=self.spent,
             passes={name: count for name, count in self.counters.items() if count.proposed},
         )

@@ -16,11 +16,9 @@ from nnfuzz.ir.view import GraphView, NodeView
 from nnfuzz.reduction.candidate import CandidateQuestion, Tried
 from nnfuzz.reduction.edit import Edit
 from nnfuzz.reduction.trials import Trials
-from nnfuzz.triage.general import onnx_type
-from nnfuzz.triage.identity import HabitIdentity
 from nnfuzz.triage.mismatch import first_wrong
-from nnfuzz.triage.refine import first_copy, upstream
-from nnfuzz.triage.signature import Failure
+from nnfuzz.triage.pattern import first_copy, onnx_type, upstream
+from nnfuzz.triage.signature import Failure, HabitDetails
 
 
 def exposed(
@@ -44,7 +42,7 @@ def kept(
     failure = next((f for f, mark in tried.failing if mark == wanted), None)
     if failure is None or failure.kind is not OutcomeKind.MISMATCH:
         return bool
-    if isinstance(failure.signature.identity, HabitIdentity):
+    if isinstance(failure.signature.details, HabitDetails):
         return bool
     culprit = _culprit(trials, question, tried, failure)
     if culprit is None:

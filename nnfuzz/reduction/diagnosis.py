@@ -21,25 +21,31 @@ from nnfuzz.reduction.culprit import exposed
 from nnfuzz.reduction.edit import READERS, Edit, Group
 from nnfuzz.reduction.healing import CONSTANT, healing, narrowest_cause, shared_key
 from nnfuzz.reduction.information import Difference, enough
-from nnfuzz.reduction.known import Cause, causing, in_full
+from nnfuzz.reduction.known import causing, in_full
 from nnfuzz.reduction.trials import Trials
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.triage.facts import facts_of
-from nnfuzz.triage.general import data_operators, general_message, onnx_type, operator_types
+from nnfuzz.triage.cause import Cause, Symptoms
 from nnfuzz.triage.hypothesis import Claim, Hypothesis
-from nnfuzz.triage.identity import (
-    ErrorIdentity,
-    HabitIdentity,
-    RefusalIdentity,
+from nnfuzz.triage.keys import Key, KeyKind
+from nnfuzz.triage.mismatch import wrong_outputs
+from nnfuzz.triage.pattern import (
+    data_operators,
+    first_copy,
+    general_message,
+    onnx_type,
+    operator_types,
+)
+from nnfuzz.triage.signature import (
+    FAILURES,
+    ErrorDetails,
+    Failure,
+    HabitDetails,
+    RefusalDetails,
     message_of,
     operators_of,
     wordless,
     wrong_of,
 )
-from nnfuzz.triage.keys import Key, KeyKind
-from nnfuzz.triage.mismatch import wrong_outputs
-from nnfuzz.triage.refine import first_copy, refined
-from nnfuzz.triage.signature import FAILURES, Failure, Signature
 
 REDRAWS, MOST_REDRAWS = 2, 8
 """Further inputs that a hypothesis must predict: each leaves few coincidences. More of them where
@@ -58,7 +64,7 @@ class Diagnosis:
     """What the experiments say of the cause of a reduced failure.
 
     explanations: hypotheses that predict the wrong result, the most general first. keys: of the
-    causes that the failure shares. follows: the refined signature of the failure that this one only
+    causes that the failure shares. follows: the hash of the cause of the failure that this one only
     follows from, and by which alone it is known. heals: see nnfuzz.reduction.healing.
     """
 
@@ -84,22 +90,22 @@ def diagnose(
     Raises: WorkerError if a worker of nnfuzz fails.
     """
     best = history[-1]
-    habitual = isinstance(failure.signature.identity, HabitIdentity)
+    habitual = isinstance(failure.signature.details, HabitDetails)
     if best.case is None or trials.runner is None or habitual:
         return NOTHING
     before = _before(trials, question, best, failure)
     if before is None:
         return _own(trials, question, history, failure, causes)
     tried, wrong = before
-    cause = _refined(tried, wrong)
+    cause = _cause(tried, wrong)
     keys: tuple[Key, ...] = ()
-    if wrong.kind is OutcomeKind.MISMATCH and cause.hash not in {known.refined for known in causes}:
+    if wrong.kind is OutcomeKind.MISMATCH and cause.hash not in {known.own for known in causes}:
         keys = _own(trials, in_full(trials, question), [tried], wrong, causes).keys
-    if wordless(wrong.signature.identity):
+    if wordless(wrong.signature.details):
         keys = tuple(sorted(_of_death(trials, question, tried, wrong)))
     if _same_words(wrong, failure, best, tried):  # an operator with the same message by itself
         return Diagnosis((), keys, cause.hash)
-    return Diagnosis((Hypothesis(Claim.FOLLOWS, detail=cause.title),), keys, cause.hash)
+    return Diagnosis((Hypothesis(Claim.FOLLOWS, detail=wrong.signature.title),), keys, cause.hash)
 
 
 def _own(
@@ -122,10 +128,10 @@ def _own(
     if failure.kind is not OutcomeKind.MISMATCH:
         alone = _alone_as_well(trials, question, best, failure)
         mine = [pair for pair in alone if pair[1].levels == failure.levels]
-        keys |= {Key(KeyKind.CAUSE, _refined(*pair).hash) for pair in mine[:1]}
+        keys |= {Key(KeyKind.CAUSE, _cause(*pair).hash) for pair in mine[:1]}
         same = (c for c in mismatches if heals and (c.operator, c.heals) == (operator, heals))
-        keys |= {Key(KeyKind.CAUSE, cause.finding) for cause in same}
-    if wordless(failure.signature.identity):
+        keys |= {Key(KeyKind.CAUSE, cause.hash) for cause in same}
+    if wordless(failure.signature.details):
         keys |= _of_death(trials, question, best, failure)
     if claimed := _at_fault(trials, question, best, failure):
         keys.add(Key(KeyKind.CAUSE, _explained(failure, claimed)))
@@ -134,7 +140,7 @@ def _own(
         _same_by_cause(trials, question, history, failure, explanations, causes), None
     )
     if same_cause is not None:
-        keys.add(Key(KeyKind.CAUSE, same_cause.finding))
+        keys.add(Key(KeyKind.CAUSE, same_cause.hash))
     return Diagnosis(tuple(explanations), tuple(sorted(keys)), heals=heals)
 
 
@@ -180,7 +186,7 @@ def _of_death(
     signal, stage = failure.signature.parts["signal"], failure.stage.value
     families = trials.families(_nodes(tried)[-1].op)
     texts = [f"{failure.compiler} {signal} in {stage} at {family}" for family in families]
-    return {Key(KeyKind.CAUSE, text) for text in [*texts, *(_refined(*p).hash for p in alone[:1])]}
+    return {Key(KeyKind.CAUSE, text) for text in [*texts, *(_cause(*p).hash for p in alone[:1])]}
 
 
 def _written(tried: Tried) -> int:
@@ -365,9 +371,9 @@ def _shortest(
     return found
 
 
-def _refined(tried: Tried, failure: Failure) -> Signature:
+def _cause(tried: Tried, failure: Failure) -> Cause:
     assert tried.case is not None
-    return refined(failure, tried.case.graph, facts_of(tried.case, failure, tried.verdict))
+    return Cause.of(failure, tried.case.graph, Symptoms.of(tried.case, failure, tried.verdict))
 
 
 def _alone_as_well(
@@ -440,7 +446,7 @@ def _fails_by_pair(
     ways = [
         (f.kind, f.stage, f.levels)
         for f, _ in tried.failing
-        if not isinstance(f.signature.identity, HabitIdentity)
+        if not isinstance(f.signature.details, HabitDetails)
     ]
     if tried.case is None or (failure.kind, failure.stage, failure.levels) not in ways:
         return False
@@ -473,7 +479,7 @@ def _same_by_cause(
     for cause, edits in [pair for pair in swaps if pair[1]][:MOST_SWAPS]:
         tried = trials.run(best.case, edits, question)
         same = (f for f, _ in tried.failing if _same_words(f, failure, best, tried))
-        found = next((f for f in same if _refined(tried, f).hash == cause.refined), None)
+        found = next((f for f in same if _cause(tried, f).hash == cause.own), None)
         known = not _unexplained(failure, cause)
         if found and (known or _shares(trials, question, history, edits, found, explanations)):
             yield cause
@@ -511,7 +517,7 @@ def _may_be_one(
     """
     if (failure.kind.value, failure.stage.value) != (cause.kind, cause.stage):
         return False
-    if wordless(failure.signature.identity) and first_copy(graph)[-1].op != cause.operator:
+    if wordless(failure.signature.details) and first_copy(graph)[-1].op != cause.operator:
         return False  # every operator that kills the process says as much
     if failure.kind is not OutcomeKind.MISMATCH:
         return cause.says(failure, graph)
@@ -548,7 +554,7 @@ def _agree(one: Iterable[Hypothesis], other: Iterable[Hypothesis]) -> bool:
 
 
 def _operator(failure: Failure) -> str:
-    return next(iter(operators_of(failure.signature.identity)), "")
+    return next(iter(operators_of(failure.signature.details)), "")
 
 
 def _same_words(own: Failure, wanted: Failure, one: Tried, other: Tried) -> bool:
@@ -560,9 +566,9 @@ def _same_words(own: Failure, wanted: Failure, one: Tried, other: Tried) -> bool
 
 
 def _general(failure: Failure, tried: Tried) -> tuple[str, str]:
-    identity, graph = failure.signature.identity, tried.case.graph if tried.case else NO_GRAPH
+    details, graph = failure.signature.details, tried.case.graph if tried.case else NO_GRAPH
     dtypes = {*graph.dtypes.values()}
-    message = general_message(message_of(identity), dtypes, graph.operators)
-    if isinstance(identity, ErrorIdentity | RefusalIdentity):
-        return message, identity.error or ""
-    return message, wrong_of(identity)
+    message = general_message(message_of(details), dtypes, graph.operators)
+    if isinstance(details, ErrorDetails | RefusalDetails):
+        return message, details.error or ""
+    return message, wrong_of(details)

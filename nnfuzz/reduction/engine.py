@@ -19,7 +19,7 @@ from nnfuzz.reduction.figures import Counter
 from nnfuzz.reduction.trials import Trials
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.mismatch import wrong_outputs
-from nnfuzz.triage.refine import first_copy
+from nnfuzz.triage.pattern import first_copy
 
 BUDGET = 800
 """Candidates that are run."""

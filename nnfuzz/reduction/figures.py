@@ -34,7 +34,7 @@ class ReductionFigures:
     """The entry "reduction" of a finding.json.
 
     nodes, elements: before and after. confirmed: how many of how many runs in fresh processes
-    failed. known: the refined signature of the known cause that was recognised, or "". spent: by
+    failed. known: the hash of the known cause that was recognised, or "". spent: by
     phase. passes: by name.
     """
 

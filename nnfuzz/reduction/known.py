@@ -3,88 +3,29 @@
 Where the model contains the pattern that a known failure was reduced to, that part is tried by
 itself. If it fails for the known cause and the rest, fed with the right values, does not fail, this
 explains the failure; if the rest fails as well, the rest is what is reduced. So it is for an error
-behind a wrong result. Reduction is over as soon as what is left fails in a way that refines to a
-known signature.
+behind a wrong result. Reduction is over as soon as what is left fails for a known
+cause.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nnfuzz.backend.outcome import OutcomeKind, Stage
-from nnfuzz.ir.view import GraphView, NodeView
+from nnfuzz.ir.view import NodeView
 from nnfuzz.reduction.candidate import NUMBERS, CandidateQuestion, Tried
 from nnfuzz.reduction.edit import Edit
 from nnfuzz.reduction.trials import Trials
-from nnfuzz.triage.facts import facts_of
-from nnfuzz.triage.general import general_message
-from nnfuzz.triage.hypothesis import Hypothesis
-from nnfuzz.triage.identity import ErrorIdentity, HabitIdentity, message_of, wrong_of
+from nnfuzz.triage.cause import Cause, Symptoms
 from nnfuzz.triage.mismatch import wrong_outputs
-from nnfuzz.triage.refine import first_copy, pattern_of, refined
-from nnfuzz.triage.signature import Failure
+from nnfuzz.triage.pattern import first_copy, pattern_of
+from nnfuzz.triage.signature import Failure, HabitDetails, wrong_of
 
 MOST_PLACES = 3
 """Of one pattern in a model."""
 MOST_HINTS = 12
-
-
-@dataclass(frozen=True, eq=False)
-class Cause:
-    """A reduced failure: its refined signature, graph and accused passes, and the operators that
-    tell which rewrite of a pass it is (nnfuzz.triage.refine.TriageFacts); kind and stage of the
-    failure, and hypotheses that predict it (nnfuzz.reduction.explain). follows: see
-    nnfuzz.reduction.diagnosis.Evidence. messages: of an error; none if they are not known. wrong:
-    what of a result is (nnfuzz.compare.mismatch.MismatchKind). constant: whether it takes an
-    operand that is constant. heals: see nnfuzz.reduction.healing.
-    """
-
-    refined: str
-    graph: GraphView
-    passes: tuple[str, ...] = ()
-    apart: tuple[str, ...] = ()
-    kind: str = ""
-    stage: str = ""
-    explanations: tuple[Hypothesis, ...] = ()
-    follows: str = ""
-    messages: tuple[str, ...] = ()
-    wrong: str = ""
-    constant: bool = False
-    heals: tuple[str, ...] = ()
-
-    def says(self, failure: Failure, graph: GraphView) -> bool:
-        """Whether the failure of a graph may say the same, dtypes and operators aside."""
-        graphs = (self.graph, graph)
-        dtypes = {dtype for g in graphs for dtype in g.dtypes.values()}
-        operators = {operator for g in graphs for operator in g.operators}
-        mine, theirs = (
-            {general_message(text, dtypes, operators) for text in texts}
-            for texts in (self.messages, messages(failure))
-        )
-        return not mine or not mine.isdisjoint(theirs)
-
-    @property
-    def finding(self) -> str:
-        """The refined signature of the finding that it belongs to."""
-        return self.follows or self.refined
-
-    @property
-    def operator(self) -> str:
-        """The last one of the reduced graph; "" without a graph."""
-        return self.nodes[-1].op if self.nodes else ""
-
-    @property
-    def nodes(self) -> list[NodeView]:
-        return first_copy(self.graph) if self.graph else []
-
-
-def messages(failure: Failure) -> tuple[str, ...]:
-    """What an error says, and what else it lists; of other failures "" alone."""
-    identity = failure.signature.identity
-    others = identity.others or () if isinstance(identity, ErrorIdentity) else ()
-    return (message_of(identity), *(text for text, _ in others))
 
 
 class KnownCauses:
@@ -171,14 +112,14 @@ class KnownCauses:
         case, failing = tried.case, self._failing(tried)
         if case is None or not failing or not self.causes:
             return None
-        facts = facts_of(case, failing[0], tried.verdict)
+        symptoms = Symptoms.of(case, failing[0], tried.verdict)
         plain = {
-            constant: refined(failing[0], case.graph, replace(facts, constant=constant)).hash
+            constant: Cause.of(failing[0], case.graph, replace(symptoms, constant=constant)).own
             for constant in (False, True)
         }
         for cause in self.causes:
             # In a larger model, the operator that would be blamed may be there by chance.
-            same = cause.refined == plain[cause.constant] and len(_nodes(tried)) <= len(cause.nodes)
+            same = cause.own == plain[cause.constant] and len(_nodes(tried)) <= len(cause.nodes)
             if cause.follows and cause.kind == OutcomeKind.MISMATCH:
                 same = False  # its operators are those that happen to read a wrong result
             if same and cause.constant:
@@ -221,8 +162,8 @@ def in_full(trials: Trials, question: CandidateQuestion) -> CandidateQuestion:
 
 def causing(tried: Tried, stage: Stage) -> list[Failure]:
     """The failures of a part that an error at a stage may follow from."""
-    pairs = [(failure, failure.signature.identity) for failure, _ in tried.failing]
-    pairs = [(f, own) for f, own in pairs if not isinstance(own, HabitIdentity)]
+    pairs = [(failure, failure.signature.details) for failure, _ in tried.failing]
+    pairs = [(f, own) for f, own in pairs if not isinstance(own, HabitDetails)]
     return [failure for failure, own in pairs if _causes(wrong_of(own), stage)]
 
 

@@ -35,11 +35,10 @@ from nnfuzz.store.statistics import Statistics
 from nnfuzz.store.store import Store
 from nnfuzz.store.suspicions import Suspicions, merged, suspicion_of
 from nnfuzz.testcase.identity import Numbered, TestId
-from nnfuzz.triage.identity import habits_of
-from nnfuzz.triage.known import KnownFailures, ReducedFacts
+from nnfuzz.triage.known import KnownFailures
 from nnfuzz.triage.mismatch import first_wrong
-from nnfuzz.triage.refine import Pattern, pattern_of, upstream
-from nnfuzz.triage.signature import Failure
+from nnfuzz.triage.pattern import Pattern, pattern_of, upstream
+from nnfuzz.triage.signature import Failure, habits_of
 
 DESIGN = "design"
 """The bucket of failures that a compiler's declared habits explain."""
@@ -121,7 +120,7 @@ class Recorder:
         """Returns the bucket of a confirmed failure: "finding", "known", DESIGN or NO_CHANGE."""
         if self._regressions and not evidence.right_release(failure):
             return NO_CHANGE
-        habits = set(habits_of(failure.signature.identity))
+        habits = set(habits_of(failure.signature.details))
         if habits and habits <= self._declared.get(failure.backend, set()):
             return DESIGN
         return "known" if failure.signature.hash in self._known else "finding"
@@ -131,11 +130,9 @@ class Recorder:
         row = self.rows.get(result.signature)
         if row is None or result.reason:
             return False
-        known, graph = self._ignored, result.graph
-        of_label = (row.backend, row.compiler)
-        facts = (ReducedFacts.of(name, row.kind, row.stage, graph) for name in of_label)
+        known, names = self._ignored, {row.backend, row.compiler}
         hit = result.cause in known.hashes or known.has(result.all_keys, row.kind)
-        return hit or any(map(known.fits, facts))
+        return hit or known.fits(names, row.kind, row.stage, result.graph)
 
     def record(self, evidence: Evidence) -> None:
         """Records one test durably: when this returns, a kill cannot lose it."""

@@ -28,7 +28,7 @@ from nnfuzz.triage.keys import KeyKind
 from nnfuzz.triage.known import KnownFailures
 
 SUMMARY = "summary.json"
-_ONLY_IF_SET = ("refusals", "sources")
+_ONLY_IF_SET = ("refusals",)
 
 
 @dataclass(frozen=True)
@@ -77,26 +77,13 @@ class VariationFigures:
 
 
 @dataclass(frozen=True)
-class PartFigures(OwnFigures):
-    """The figures of one part of a merged campaign. tests: how many there were. host: the machine
-    that worked on it last. seen: the time of its last record, in seconds since 1970.
-    """
-
-    shard: str = ""
-    tests: int = 0
-    host: str = ""
-    seen: float = 0.0
-
-
-@dataclass(frozen=True)
 class Summary(OwnFigures):
     """The content of summary.json.
 
     seconds: wall, of all sessions. opsets: how many tests ran at each, by number. sut_share: share
     of these in compilers; sut_shares: by backend. known_unseen: hashes of known failures that did
     not occur. avoided: items that generation avoids; avoided_before: items that it has come back
-    to. refusals: answers to models that must be refused, in campaigns of such. sources: the parts
-    of a merged campaign.
+    to. refusals: answers to models that must be refused, in campaigns of such.
     """
 
     tests: int = 0
@@ -133,7 +120,6 @@ class Summary(OwnFigures):
     sut_shares: Mapping[str, float] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     refusals: Mapping[str, Mapping[str, Mapping[str, int]]] | None = None
-    sources: Mapping[str, PartFigures] | None = None
     seed: int | None = None
     config: Mapping[str, object] = field(default_factory=dict)
 

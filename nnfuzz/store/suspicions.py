@@ -17,9 +17,8 @@ from dataclasses import dataclass, replace
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.records.rows import AvoidedRow, FindingRow, ReductionRow
-from nnfuzz.triage.identity import digest_of, operators_of, wrong_of
 from nnfuzz.triage.keys import grouped
-from nnfuzz.triage.signature import Failure
+from nnfuzz.triage.signature import Failure, digest_of, operators_of, wrong_of
 
 
 @dataclass(frozen=True)
@@ -85,9 +84,9 @@ class Suspicions:
 
 def suspicion_of(failure: Failure) -> str:
     """The property that failures of one cause share: the wrong output, or the whole error."""
-    identity = failure.signature.identity
-    if operators := operators_of(identity):
-        return f"wrong {wrong_of(identity)} at {operators[0]}"
+    details = failure.signature.details
+    if operators := operators_of(details):
+        return f"wrong {wrong_of(details)} at {operators[0]}"
     return digest_of({**failure.signature.parts, "backend": failure.compiler})
 
 

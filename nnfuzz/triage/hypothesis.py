@@ -1,22 +1,20 @@
-"""Hypotheses on how a wrong result comes about: a key for programs, a sentence for people.
+"""Hypotheses on how a wrong result comes about.
 
-The key decides which findings have one cause, and finding folders keep it. The sentence appears in
-titles and reports; it may be reworded at any time.
+Their texts decide which findings have one cause; finding folders keep them, and they appear in
+titles and reports.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from types import MappingProxyType
 
 from nnfuzz.backend.deviation import SATURATES, TF32, Deviation
 
 
 class Claim(Enum):
-    """What a hypothesis claims. The value is the form of its key, which must never change."""
+    """What a hypothesis claims. The value is its written form, which must never change."""
 
     ALL_CONSTANTS = "is right without constants"
     FOLLOWS = "follows from {detail}"
@@ -39,16 +37,12 @@ class Claim(Enum):
     OTHER = "{detail}"
 
 
-SENTENCES: Mapping[Claim, str] = MappingProxyType({})
-"""How people read a claim, if not in the words of its key."""
-
-
 @dataclass(frozen=True)
 class Hypothesis:
     """One way in which a result may come about.
 
     subject: the operator, class or dtype that the claim is about; "" where any has it. detail: what
-    is ignored, returned, ... `str` gives the key, `parse` reads it.
+    is ignored, returned, ... `str` gives the text, `parse` reads it.
     """
 
     claim: Claim
@@ -56,14 +50,7 @@ class Hypothesis:
     detail: str = ""
 
     def __str__(self) -> str:
-        return self._in_the_form(self.claim.value)
-
-    @property
-    def sentence(self) -> str:
-        return self._in_the_form(SENTENCES.get(self.claim, self.claim.value))
-
-    def _in_the_form(self, form: str) -> str:
-        return form.format(subject=self.subject, detail=self.detail).strip()
+        return self.claim.value.format(subject=self.subject, detail=self.detail).strip()
 
     @property
     def unattributed(self) -> Hypothesis:
@@ -72,7 +59,7 @@ class Hypothesis:
 
     @classmethod
     def parse(cls, text: str) -> Hypothesis:
-        """Reads a key. Keys of other versions become the claim OTHER."""
+        """Reads a text. Texts of other versions become the claim OTHER."""
         for claim, pattern in _PATTERNS.items():
             if match := pattern.fullmatch(text):
                 return cls(claim, **match.groupdict(default=""))
@@ -91,10 +78,10 @@ class Hypothesis:
         names: of the only operator; none of several. inputs: how many that operator has.
         """
         if self.subject not in names:
-            return self.sentence
+            return str(self)
         if (self.claim, self.detail, inputs) == (Claim.RETURNS, "input 0", 1):
             return "returns its input"
-        return self.unattributed.sentence
+        return str(self.unattributed)
 
 
 def _pattern(form: str) -> re.Pattern[str]:

@@ -1,4 +1,4 @@
-"""Keys of a reduced finding: findings of one compiler that share enough of them are one.
+"""Keys of a cause: findings of one compiler that share enough of them are one.
 
 A key is a property that findings with one cause tend to share. One that names the cause weighs 1
 and merges alone. What a message says last needs the same place or the same operators beside it;
@@ -21,9 +21,8 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.view import GraphView
 from nnfuzz.triage.blame import RESULT
 from nnfuzz.triage.frames import is_native
-from nnfuzz.triage.general import general_message, sources
-from nnfuzz.triage.identity import OTHERS
-from nnfuzz.triage.signature import Failure
+from nnfuzz.triage.pattern import general_message, sources
+from nnfuzz.triage.signature import OTHERS, Failure
 
 CLAUSE_WORDS = 4
 """Words that make a clause telling: shorter ones are a value or a name."""
@@ -38,7 +37,7 @@ _CLAUSES = re.compile(r"(?<=[\w)\]>'\"]): |; |(?<=\w)\. ")
 class KeyKind(StrEnum):
     """What a key is about, with its weight."""
 
-    CAUSE = "cause"  # a refined signature: its own, or that of what was found to be one with it
+    CAUSE = "cause"  # the hash of the cause, or of one that was found to be the same
     FRAME = "frame"  # innermost function of the compiler in a crash
     CALLER = "caller"  # what called it; says nothing unless the frame is no place
     CLAUSE = "clause"  # what a message says last
@@ -97,41 +96,41 @@ class Key:
 
 
 def error_keys(
-    failure: Failure, refined: Mapping[str, object], graph: GraphView, line: str = ""
+    failure: Failure, parts: Mapping[str, object], graph: GraphView, line: str = ""
 ) -> set[Key]:
     """The keys of an error: its last clause, its place, its operators, the frame of a crash, and
     what it says where, dtypes and operators aside.
 
-    refined: parts of the refined signature. line: of the compiler's source that raised, if it is
+    parts: of the cause. line: of the compiler's source that raised, if it is
     known. Operators stay in the clause: a compiler that lacks two of them has two gaps.
     """
-    parts = failure.signature.parts
+    own = failure.signature.parts
     keys = {Key(KeyKind.OPERATORS, ",".join(sorted(graph.operators)))}
-    first = (parts.get("message", ""), parts.get("location", ""))
-    for message, location in (first, *parts.get(OTHERS, ())):
+    first = (own.get("message", ""), own.get("location", ""))
+    for message, location in (first, *own.get(OTHERS, ())):
         if clause := last_clause(message):
             plain = general_message(clause, _EVERY_DTYPE, ())
             keys.add(Key(KeyKind.CLAUSE, wording(plain)))
         if location:
             keys.add(Key(KeyKind.LOCATION, location))
     if line:
-        keys |= {Key(KeyKind.LINE, line), Key(KeyKind.SAID, str(refined.get("message", "")))}
-    if signal := parts.get("signal"):
-        frames = [frame for frame in parts.get("frames", ()) if is_native(frame)]
+        keys |= {Key(KeyKind.LINE, line), Key(KeyKind.SAID, str(parts.get("message", "")))}
+    if signal := own.get("signal"):
+        frames = [frame for frame in own.get("frames", ()) if is_native(frame)]
         places = zip((KeyKind.FRAME, KeyKind.CALLER), frames[::-1], strict=False)
         keys |= {Key(kind, f"{signal} in {frame}") for kind, frame in places}
     return {Key(key.kind, f"{failure.compiler} {key.text}") for key in keys}
 
 
-def unread_keys(failure: Failure, refined: Mapping[str, object], written: GraphView) -> set[Key]:
+def unread_keys(failure: Failure, parts: Mapping[str, object], written: GraphView) -> set[Key]:
     """The key of an importer's error about what other operators made: the first of these.
 
     An importer that knows nothing of a result complains of its dtype, its rank or its sizes, as the
     operator reads them that it gets to, and behind others that hand on as little.
-    refined: as in `error_keys`. written: the graph with the operators of ONNX.
+    parts: as in `error_keys`. written: the graph with the operators of ONNX.
     """
     first = sources(written)
-    if failure.stage is not Stage.IMPORT or not first or refined.get(RESULT) not in _UNREAD:
+    if failure.stage is not Stage.IMPORT or not first or parts.get(RESULT) not in _UNREAD:
         return set()
     return {Key(KeyKind.CAUSE, f"{failure.compiler} cannot import what reads {', '.join(first)}")}
 

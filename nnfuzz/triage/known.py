@@ -24,8 +24,8 @@ from pathlib import Path
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.untrusted import read_text
 from nnfuzz.ir.view import GraphView
-from nnfuzz.triage.identity import HASH_DIGITS
 from nnfuzz.triage.keys import Key, KeyKind, is_known_cause
+from nnfuzz.triage.signature import HASH_DIGITS
 
 _HASH = re.compile(rf"[0-9a-f]{{{HASH_DIGITS}}}")
 FIELDS = ("backend", "kind", "stage", "operator", "dtype")
@@ -33,26 +33,6 @@ FIELDS = ("backend", "kind", "stage", "operator", "dtype")
 
 class KnownError(Unreadable):
     """A file of known failures that cannot be read; the message names the line and the fix."""
-
-
-@dataclass(frozen=True)
-class ReducedFacts:
-    """What a pattern is held against. operators, dtypes: those of the reduced model."""
-
-    backend: str
-    kind: str
-    stage: str
-    operators: Collection[str] = ()
-    dtypes: Collection[str] = ()
-
-    @classmethod
-    def of(cls, backend: str, kind: str, stage: str, graph: GraphView) -> ReducedFacts:
-        return cls(backend, kind, stage, graph.operators, {*graph.dtypes.values()})
-
-    def has(self, name: str, value: str) -> bool:
-        if name in ("operator", "dtype"):
-            return value in (self.operators if name == "operator" else self.dtypes)
-        return value == getattr(self, name)
 
 
 @dataclass(frozen=True)
@@ -113,9 +93,11 @@ class KnownFailures:
         keys = (json.dumps(sorted(map(str, own))) for own in self.keys)
         return (*sorted(self.hashes), *sorted(patterns), *sorted(keys))
 
-    def fits(self, facts: ReducedFacts) -> bool:
-        """Whether some pattern fits a reduced finding."""
-        return any(all(facts.has(k, v) for k, v in p.items()) for p in self.patterns)
+    def fits(self, backends: Collection[str], kind: str, stage: str, graph: GraphView) -> bool:
+        """Whether some pattern fits a reduced finding. backends: names of the compiler."""
+        own = (backends, (kind,), (stage,), graph.operators, graph.dtypes.values())
+        has = dict(zip(FIELDS, own, strict=True))
+        return any(all(value in has[name] for name, value in p.items()) for p in self.patterns)
 
     def has(self, keys: Collection[Key], kind: str = "") -> bool:
         """Whether the keys of a reduced finding make it one with a known one that failed in this

@@ -1,15 +1,18 @@
-"""The wrong outputs of a verdict (without importing torch)."""
+"""The wrong outputs of a verdict, and the numbers that they were computed from."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, fields
 from itertools import combinations
 
+import numpy as np
+
 from nnfuzz.backend.target import Target
 from nnfuzz.compare.mismatch import Mismatch, Number, Verdict
-from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.dtypes import DType, is_floating
+from nnfuzz.testcase.case import TestCase
 
 _EXACT = float(1 << 24)
 """Integers up to here survive a float32."""
@@ -101,7 +104,7 @@ def compares_low_words(wrong: WrongOutput, dtype: str, operands: Sequence[int] =
     """Whether the worst element tells of a comparison of 64-bit integers that goes wrong where the
     high words are equal: it takes the low ones for signed. Some SIMD units lack the instruction.
 
-    operands: of the worst element, if known (nnfuzz.triage.operands); it may be their sign that is
+    operands: of the worst element, if known (nnfuzz.triage.mismatch); it may be their sign that is
     wrong. Else a number that was expected and the one that was chosen tell. What a reduced failure
     has of large numbers it needs.
     """
@@ -126,3 +129,49 @@ def _swapped(a: int, b: int) -> bool:
 def _low(number: int) -> int:
     """The low word as a signed integer."""
     return (number & 0xFFFFFFFF) - ((number & 0x80000000) << 1)
+
+
+_WIDE = ("int64", "uint64")
+
+
+def wide_operands(
+    case: TestCase, targets: Collection[Target], verdict: Verdict | None
+) -> tuple[int, ...]:
+    """The 64-bit integers at the place of the worst element, in inputs and weights of a model of a
+    single operator; none unless all of these can be broadcast to its result.
+    """
+    graph = case.graph
+    nodes = graph.nodes
+    if len(nodes) != 1 or not case.model:
+        return ()
+    wrong = first_wrong(verdict, targets, nodes[0].outputs)
+    if wrong is None or wrong.worst is None:
+        return ()
+    shapes = graph.shapes
+    arrays = list(_read(case, nodes[0].inputs))
+    try:
+        values = [np.broadcast_to(a, shapes[wrong.output])[wrong.worst.index] for a in arrays]
+    except (ValueError, KeyError, IndexError):
+        return ()
+    return tuple(int(x) for x, a in zip(values, arrays, strict=True) if a.dtype.name in _WIDE)
+
+
+def largest_operand(case: TestCase) -> float:
+    """The largest magnitude of a finite float that a model of a single operator reads; 0 if none
+    does, and of several operators.
+    """
+    nodes = case.graph.nodes
+    if len(nodes) != 1 or not case.model:
+        return 0.0
+    arrays = (a.astype(float) for a in _read(case, nodes[0].inputs) if is_floating(a))
+    return max((float(np.abs(a[np.isfinite(a)]).max(initial=0.0)) for a in arrays), default=0.0)
+
+
+def _read(case: TestCase, names: Collection[str]) -> Iterator[np.ndarray]:
+    """What a node reads from inputs, then all constants of the model: some are its attributes."""
+    import onnx
+    from onnx import numpy_helper
+
+    yield from (case.inputs[name] for name in names if name in case.inputs)
+    graph = onnx.load_model_from_string(case.model).graph
+    yield from map(numpy_helper.to_array, graph.initializer)

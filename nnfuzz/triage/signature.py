@@ -9,10 +9,13 @@ it occurs. Parts that only inform (levels by name, dtypes) are in the title and 
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from typing import TypeGuard
 
 from nnfuzz.backend.complaint import CompilerError, ComplaintKind, read_complaint
 from nnfuzz.backend.deviation import Deviation
@@ -20,44 +23,201 @@ from nnfuzz.backend.normalise import normalise
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.slips import slip
 from nnfuzz.backend.target import Pipeline, Target, levels_of
-from nnfuzz.base.reading import Json
+from nnfuzz.base.reading import Json, JsonObject, Unreadable, read
 from nnfuzz.base.text import one_line
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.sandbox.exceptions import shortened
 from nnfuzz.triage.frames import is_native, native_frames, python_frames
-from nnfuzz.triage.general import operands, switches
 from nnfuzz.triage.headline import headline
-from nnfuzz.triage.identity import (
-    EVERYWHERE,
-    HABITS,
-    OPTIMISED,
-    ErrorIdentity,
-    HabitIdentity,
-    HangIdentity,
-    Identity,
-    MismatchIdentity,
-    Observed,
-    RefusalIdentity,
-    digest_of,
-    identity_of,
-    message_of,
-    wordless,
-)
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
+from nnfuzz.triage.pattern import operands, switches
 from nnfuzz.triage.title import sentence
 from nnfuzz.vary.faults.fault import Fault
 
 FAILURES = (OutcomeKind.EXCEPTION, OutcomeKind.CRASH, OutcomeKind.TIMEOUT)
 _DTYPES = frozenset(dtype.value for dtype in DType)
 _LEVEL_CHARACTERS = 50  # that a pipeline may take of a title
+HASH_DIGITS = 12
+_MISUSED = re.compile(
+    r"^(?:malloc|free|realloc|calloc|munmap_chunk|malloc_consolidate|sysmalloc)\b.*:"
+    r"|double free|^corrupted |stack smashing|Fatal Python error: (?:Segmentation fault|Bus error)"
+)
+"""The messages of the C library about an overwritten heap, and of Python about a bad address."""
+_MISUSE = ("SIGSEGV", "SIGBUS")
+OPTIMISED, EVERYWHERE = "optimised", "everywhere"
+OTHERS, SWITCHES, HABITS = "others", "switches", "habits"
+"""Entries of parts that reduction takes out of their written form or looks for in it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Details:
+    """levels: OPTIMISED or EVERYWHERE, where nothing else distinguishes faults of the optimiser."""
+
+    backend: str | None = None
+    kind: OutcomeKind | None = None
+    levels: str | None = None
+
+    def to_json(self) -> JsonObject:
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: as_json(value) for name, value in values.items() if value is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErrorDetails(_Details):
+    """An exception or the death of a process.
+
+    error: the class of an exception. signal: of a death; "" if it only exited. message: normalised.
+    others: further complaints of the message and their places; they are not in the hash. about, at,
+    location: see nnfuzz.backend.complaint. frames: outermost first, at most three. operators: the
+    one at which a process dies without a word (nnfuzz.experiment.beginnings).
+    """
+
+    message: str
+    stage: Stage | None = None
+    error: str = ""
+    frames: tuple[str, ...] = ()
+    signal: str | None = None
+    others: tuple[tuple[str, str], ...] | None = None
+    about: str | None = None
+    at: tuple[str, ...] | None = None
+    location: str | None = None
+    operators: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class HabitDetails(_Details):
+    """Wrong values that a compiler's habits explain; findings of older versions have several."""
+
+    habits: tuple[Deviation, ...]
+    stage: Stage | None = None
+
+    def to_json(self) -> JsonObject:
+        return super().to_json() | {"habits": list(map(str, self.habits))}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MismatchDetails(_Details):
+    """A wrong output. wrong: in which way. operators: the one that computes it, then those before
+    it. switches: its attributes that are switched on.
+    """
+
+    wrong: str
+    operators: tuple[str, ...] = ()
+    stage: Stage | None = None
+    switches: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class HangDetails(_Details):
+    """A stage that does not end."""
+
+    stage: Stage
+
+
+@dataclass(frozen=True, kw_only=True)
+class RefusalDetails(_Details):
+    """An invalid model that is not refused with a clean error. fault: the kind of its fault, where
+    neither frames nor a message tell more.
+    """
+
+    error: str | None = None
+    signal: str | None = None
+    frames: tuple[str, ...] | None = None
+    message: str | None = None
+    fault: str | None = None
+
+
+@dataclass(frozen=True)
+class UnknownDetails:
+    """The written form by another version, or by a file that anybody has made."""
+
+    parts: Mapping[str, Json] = field(hash=False)
+
+    def to_json(self) -> JsonObject:
+        return dict(self.parts)
+
+
+KnownDetails = HabitDetails | MismatchDetails | HangDetails | RefusalDetails | ErrorDetails
+Details = KnownDetails | UnknownDetails
+
+
+def details_of(parts: Mapping[str, object]) -> Details:
+    """Reads the written form."""
+    try:
+        return read(KnownDetails, parts)  # type: ignore[arg-type]
+    except Unreadable:
+        return UnknownDetails(parts)
+
+
+def digest_of(parts: Mapping[str, object]) -> str:
+    """The hash of a signature with this written form."""
+    text = json.dumps({k: v for k, v in parts.items() if k != "others"}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:HASH_DIGITS]
+
+
+def wrong_of(details: Details) -> str:
+    """In which way an output is wrong; "" for other failures."""
+    return details.wrong if isinstance(details, MismatchDetails) else ""
+
+
+def message_of(details: Details) -> str:
+    """The normalised message of an error; "" for other failures."""
+    message = isinstance(details, ErrorDetails | RefusalDetails) and details.message
+    return message or ""
+
+
+def habits_of(details: Details) -> tuple[Deviation, ...]:
+    """The habits that explain wrong values; () for other failures."""
+    return details.habits if isinstance(details, HabitDetails) else ()
+
+
+def operators_of(details: Details) -> tuple[str, ...]:
+    """The operator of a wrong output, then those before it; () for other failures."""
+    return details.operators if isinstance(details, MismatchDetails) else ()
+
+
+def corrupted(details: Details) -> bool:
+    """Whether a death tells of memory that was misused, and of no place where.
+
+    Such a process dies when it next needs that memory: by which signal, with which last words of
+    the C library, and at which levels, is chance.
+    """
+    if not _died(details):
+        return False
+    message = message_of(details)
+    return bool(_MISUSED.search(message)) or (not message and details.signal in _MISUSE)
+
+
+def wordless(details: Details) -> bool:
+    """Whether a death says neither why nor where: Python's crash handler only names the signal."""
+    message = message_of(details)
+    speaks = bool(message) and not message.startswith("Fatal Python error: ")
+    return _died(details) and not (speaks and not corrupted(details))
+
+
+def same_silent_death(one: Details, other: Details) -> bool:
+    """Whether two deaths say neither why nor where, and differ at most in that one has a place."""
+    if not (isinstance(one, ErrorDetails) and isinstance(other, ErrorDetails)):
+        return False
+    places = {one.operators, other.operators}
+    same = replace(one, operators=None) == replace(other, operators=None)
+    return wordless(one) and same and (len(places) == 1 or None in places)
+
+
+def _died(details: Details) -> TypeGuard[ErrorDetails | RefusalDetails]:
+    """Whether it is the death of a process without any native frame."""
+    if not isinstance(details, ErrorDetails | RefusalDetails):
+        return False
+    return bool(details.signal) and not any(map(is_native, details.frames or ()))
 
 
 @dataclass(frozen=True)
 class Signature:
     """hash: HASH_DIGITS hexadecimal digits over `parts`; title: one line for people. parts: the
-    written form of the identity.
+    written form of the details.
     """
 
     hash: str
@@ -69,8 +229,8 @@ class Signature:
         object.__setattr__(self, "title", one_line(self.title))
 
     @cached_property
-    def identity(self) -> Identity:
-        return identity_of(self.parts)
+    def details(self) -> Details:
+        return details_of(self.parts)
 
     def __str__(self) -> str:
         return f"{self.hash} {self.title}"
@@ -166,24 +326,24 @@ def wrong_answers(
     distinct = []
     for backend in dict.fromkeys(o.backend for o in outcomes):
         ran = [o for o in outcomes if o.backend == backend]
-        groups: dict[Observed, list[Outcome]] = {}
+        groups: dict[KnownDetails, list[Outcome]] = {}
         for outcome in ran:
             if outcome.kind in (*FAILURES, OutcomeKind.ACCEPTED):
                 groups.setdefault(_refusal(outcome, fault, names), []).append(outcome)
-        for identity, group in groups.items():
-            title = sentence(fault.kind, _error_title(identity, group[0], names))
-            distinct.append(_error(group, ran, identity, title))
+        for details, group in groups.items():
+            title = sentence(fault.kind, _error_title(details, group[0], names))
+            distinct.append(_error(group, ran, details, title))
     return distinct
 
 
-def _refusal(outcome: Outcome, fault: Fault, names: Collection[str]) -> RefusalIdentity:
-    """The identity of an answer to an invalid model that is no clean error."""
-    kind, by_fault = outcome.kind, RefusalIdentity(kind=outcome.kind, fault=fault.kind)
+def _refusal(outcome: Outcome, fault: Fault, names: Collection[str]) -> RefusalDetails:
+    """The details of an answer to an invalid model that is no clean error."""
+    kind, by_fault = outcome.kind, RefusalDetails(kind=outcome.kind, fault=fault.kind)
     if kind in (OutcomeKind.ACCEPTED, OutcomeKind.TIMEOUT) or outcome.over_memory_limit:
         return by_fault
-    error = error_identity(outcome, (*names, *fault.words()))
+    error = error_details(outcome, (*names, *fault.words()))
     died = kind is OutcomeKind.CRASH
-    by_error = RefusalIdentity(kind=kind, error=error.error or None, signal=error.signal or None)
+    by_error = RefusalDetails(kind=kind, error=error.error or None, signal=error.signal or None)
     native = native_frames(outcome.captured) if died else slip(outcome.error_type)
     if native and error.frames:  # else they end where native code is called
         return replace(by_error, frames=error.frames[-1:])
@@ -221,8 +381,8 @@ def level_names(levels: Iterable[str]) -> str:
     return ", ".join(text if len(text) <= _LEVEL_CHARACTERS else brief for text, brief in pairs)
 
 
-def error_identity(outcome: Outcome, names: Collection[str] = ()) -> ErrorIdentity:
-    """The identity of an exception or a death, which has its complaint and frames.
+def error_details(outcome: Outcome, names: Collection[str] = ()) -> ErrorDetails:
+    """The details of an exception or a death, which has its complaint and frames.
 
     names: of the model's values, which do not count.
     """
@@ -236,7 +396,7 @@ def error_identity(outcome: Outcome, names: Collection[str] = ()) -> ErrorIdenti
     if died and not subject and outcome.message.startswith("exited"):
         subject = outcome.message
     others = tuple((normalise(text, names), place) for text, place in complaint.others)
-    return ErrorIdentity(
+    return ErrorDetails(
         kind=outcome.kind,
         stage=outcome.stage,
         error=outcome.error_type.rsplit(".", 1)[-1],
@@ -259,32 +419,32 @@ def text_of(outcome: Outcome) -> CompilerError:
 
 def _errors(ran: Sequence[Outcome], graph: GraphView) -> Iterable[Failure]:
     names = words_of(graph)
-    groups: dict[Observed, list[Outcome]] = {}
+    groups: dict[KnownDetails, list[Outcome]] = {}
     for outcome in ran:
         if outcome.kind in FAILURES:
-            groups.setdefault(_identity(outcome, graph, names), []).append(outcome)
-    for identity, group in groups.items():
-        yield _error(group, ran, identity, _error_title(identity, group[0], names))
+            groups.setdefault(_details_of(outcome, graph, names), []).append(outcome)
+    for details, group in groups.items():
+        yield _error(group, ran, details, _error_title(details, group[0], names))
 
 
 def _error(
-    group: Sequence[Outcome], ran: Sequence[Outcome], identity: Observed, title: str
+    group: Sequence[Outcome], ran: Sequence[Outcome], details: KnownDetails, title: str
 ) -> Failure:
-    """The failure of all outcomes of one identity."""
+    """The failure of all outcomes of one details."""
     targets = tuple(outcome.target for outcome in group)
-    return _failure(group[0].kind, group[0].stage, targets, ran, identity, title)
+    return _failure(group[0].kind, group[0].stage, targets, ran, details, title)
 
 
-def _identity(
+def _details_of(
     outcome: Outcome, graph: GraphView, names: Collection[str]
-) -> ErrorIdentity | HangIdentity:
+) -> ErrorDetails | HangDetails:
     if outcome.kind is OutcomeKind.TIMEOUT:
-        return HangIdentity(kind=outcome.kind, stage=outcome.stage)
-    identity = error_identity(outcome, names)
+        return HangDetails(kind=outcome.kind, stage=outcome.stage)
+    details = error_details(outcome, names)
     place = place_of_death(outcome, graph)
-    if place and wordless(identity):  # all that tells one wordless death from another
-        return replace(identity, operators=(place,))
-    return identity
+    if place and wordless(details):  # all that tells one wordless death from another
+        return replace(details, operators=(place,))
+    return details
 
 
 def place_of_death(outcome: Outcome, graph: GraphView) -> str:
@@ -318,8 +478,8 @@ def _habitual(
     """
     for habit in sorted({habit for habits in explained.values() for habit in habits}, key=str):
         targets = tuple(t for t, habits in explained.items() if habit in habits)
-        identity = HabitIdentity(habits=(habit,))
-        yield _difference(OutcomeKind.MISMATCH, targets, ran, identity, str(habit))
+        details = HabitDetails(habits=(habit,))
+        yield _difference(OutcomeKind.MISMATCH, targets, ran, details, str(habit))
 
 
 def _mismatches(
@@ -336,9 +496,9 @@ def _mismatches(
     targets = tuple(dict.fromkeys(m.target for m in same))
     operators = neighbourhood(graph, first.output)
     switches_on = _switched(graph, first.output) or None
-    identity = MismatchIdentity(wrong=first.kind, operators=operators, switches=switches_on)
+    details = MismatchDetails(wrong=first.kind, operators=operators, switches=switches_on)
     title = f"wrong {first.kind}" + (f" at {_pattern(operators)}" if operators else "")
-    yield _difference(OutcomeKind.MISMATCH, targets, ran, identity, title)
+    yield _difference(OutcomeKind.MISMATCH, targets, ran, details, title)
 
 
 def _switched(graph: GraphView, output: str) -> tuple[str, ...]:
@@ -367,12 +527,12 @@ def _difference(
     kind: OutcomeKind,
     targets: tuple[Target, ...],
     ran: Sequence[Outcome],
-    identity: HabitIdentity | MismatchIdentity,
+    details: HabitDetails | MismatchDetails,
     title: str,
 ) -> Failure:
     """A failure of the stage compare."""
-    identity = replace(identity, kind=kind, stage=Stage.COMPARE)
-    return _failure(kind, Stage.COMPARE, targets, ran, identity, title)
+    details = replace(details, kind=kind, stage=Stage.COMPARE)
+    return _failure(kind, Stage.COMPARE, targets, ran, details, title)
 
 
 def _failure(
@@ -380,47 +540,47 @@ def _failure(
     stage: Stage,
     targets: tuple[Target, ...],
     ran: Sequence[Outcome],
-    identity: Observed,
+    details: KnownDetails,
     title: str,
 ) -> Failure:
     backend = ran[0].backend
     levels, all_levels = levels_of(targets), answering(ran)
-    identity = replace(identity, backend=backend)
-    parts = identity.to_json()
+    details = replace(details, backend=backend)
+    parts = details.to_json()
     if not any(parts.get(name) for name in ("message", "frames", HABITS, "fault")):
         parts["levels"] = level_pattern(levels, all_levels)
     where = "all levels" if len(levels) == len(all_levels) else f"{level_names(levels)} only"
     several = len(all_levels) > 1 and stage is not Stage.EXPORT
-    how = "" if kind is OutcomeKind.MISMATCH else _way(kind, stage, identity)
+    how = "" if kind is OutcomeKind.MISMATCH else _way(kind, stage, details)
     places = ", ".join(text for text in (how if title else "", where if several else "") if text)
     signature = Signature(digest_of(parts), sentence(backend, title or how, places), parts)
     return Failure(signature, kind, stage, targets, ran[0].label)
 
 
-def _way(kind: OutcomeKind, stage: Stage, identity: Observed) -> str:
+def _way(kind: OutcomeKind, stage: Stage, details: KnownDetails) -> str:
     """How it failed and at which stage: "SIGSEGV in execute"; of an error that has words the stage
     says enough.
     """
-    if isinstance(identity, ErrorIdentity | RefusalIdentity):
-        how = identity.signal or ("" if identity.message else identity.error or kind)
+    if isinstance(details, ErrorDetails | RefusalDetails):
+        how = details.signal or ("" if details.message else details.error or kind)
         return f"{how} in {stage}" if how else str(stage)
     return f"{kind} in {stage}"
 
 
-def _error_title(identity: Observed, outcome: Outcome, names: Collection[str]) -> str:
+def _error_title(details: KnownDetails, outcome: Outcome, names: Collection[str]) -> str:
     """The statement of an error, with the function that made it if it says little; the innermost
     frame of an error that says nothing.
 
     A death without a word is named after the only operator of the model. names: of the model's
     values.
     """
-    made = headline(_subject(outcome) if message_of(identity) else "", names)
+    made = headline(_subject(outcome) if message_of(details) else "", names)
     text = made.statement
     frames: tuple[str, ...] = ()
-    if isinstance(identity, ErrorIdentity | RefusalIdentity):
-        frames = identity.frames or ()
-    if isinstance(identity, ErrorIdentity) and identity.operators:
-        return f"{text or 'dies'} at {identity.operators[0]}"
+    if isinstance(details, ErrorDetails | RefusalDetails):
+        frames = details.frames or ()
+    if isinstance(details, ErrorDetails) and details.operators:
+        return f"{text or 'dies'} at {details.operators[0]}"
     if len(text.split()) == 1 and slip(outcome.error_type):
         text = f"{outcome.error_type.rpartition('.')[2]}: {text}"
     # Python's frames of other errors end where native code is called.

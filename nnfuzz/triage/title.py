@@ -1,28 +1,21 @@
 """Titles of findings: one line that names the operators, then the cause, then where it shows.
 
 "Resize, coordinate_transformation_mode=tf_crop_and_resize: returns its input (all levels)". Titles
-are sentences for people: no identity, no key and no hash depends on them.
+are sentences for people: no signature, no key and no hash depends on them.
 """
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from nnfuzz.backend.complaint import FEWEST_WORDS
-from nnfuzz.triage.general import onnx_type, schema_defaults
 from nnfuzz.triage.mismatch import WrongOutput
+from nnfuzz.triage.pattern import onnx_type, schema_defaults
 
 if TYPE_CHECKING:
     import onnx
 
 MOST_OPERATORS, MOST_ATTRIBUTES, MOST_VALUE, MOST_PASSES = 4, 4, 40, 2
-FEWEST_COMMON = 4
-"""Titles of one compiler that a phrase must stand in before it may be called boilerplate."""
-_BOUNDARY = re.compile(r"(?<=[\w)\]>'\"]): | , |; |(?<=[\w)'\"])\. ")
-_WORD = re.compile(r"[A-Za-z]{2,}")
 _WRONG = {
     "value": "wrong values",
     "nonfinite": "non-finite values",
@@ -180,22 +173,3 @@ def _printed(value: Any) -> str:
     if len(text) <= MOST_VALUE:
         return text
     return f"{len(value)} values" if isinstance(value, list) else f"{text[:MOST_VALUE]}..."
-
-
-def without_boilerplate(titles: Sequence[str]) -> list[str]:
-    """Titles of the errors of one compiler, without the statements that most of them begin with.
-
-    What a compiler puts in front of every error says nothing of one. Operators have too few words
-    to be taken for a statement, and the last part of a title always remains.
-    """
-    split = [_BOUNDARY.split(title) for title in titles]
-    counts = Counter(part for parts in split for part in dict.fromkeys(parts[1:-1]))
-    often = {p for p, n in counts.items() if n >= FEWEST_COMMON and 2 * n > len(titles)}
-    common = {p for p in often if len(_WORD.findall(p)) >= FEWEST_WORDS and "=" not in p}
-    return [_shortened(title, common) for title in titles]
-
-
-def _shortened(title: str, common: Iterable[str]) -> str:
-    for part in common:
-        title = re.sub(rf"(?<=: ){re.escape(part)}(?:: | , |; |\. )", "", title, count=1)
-    return title

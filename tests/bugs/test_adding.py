@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 
 from nnfuzz.bugs.adding import CAMPAIGN, Adder, AdditionKind
-from nnfuzz.bugs.bug import BugError, BugState, ScriptResult
+from nnfuzz.bugs.bug import BugError, BugState
 from nnfuzz.bugs.ledger import Ledger, known_bugs
-from nnfuzz.bugs.scripts import ScriptRun
 from nnfuzz.findings.folder import read_finding, write_finding
 from nnfuzz.store.store import FILE
 from tests.bugs.conftest import TODAY
@@ -79,14 +78,6 @@ def test_a_duplicate_counts_for_its_leader(adder, campaign):
     assert {each.name for each in adder.add_all(campaign)} == {first.name}
 
 
-def test_what_its_script_does_not_show_is_flaky(adder, campaign):
-    right = replace(adder, confirm=lambda script, bug: ScriptRun(ScriptResult.RIGHT, "runs"))
-    first, _ = right.add_all(campaign)
-    assert (first.kind, first.message) == (AdditionKind.FLAKY, "right: runs")
-    bug = right.ledger.bug(first.name)
-    assert bug.state is BugState.FLAKY and set(bug.releases.values()) == {ScriptResult.RIGHT}
-
-
 def test_one_finding_may_be_named_and_nothing_else(adder, campaign, tmp_path):
     folder = next((campaign / "findings").iterdir())
     assert kinds(adder.add_all(folder)) == [AdditionKind.NEW]
@@ -102,14 +93,3 @@ def test_what_needs_an_untrusted_plugin_has_no_script(adder, campaign):
     first, _ = replace(adder, trusted=lambda folder: lambda plugin: "").add_all(campaign)
     assert first.kind is AdditionKind.NEW and "no script: needs the plug-in" in first.message
     assert not adder.ledger.script(first.name).exists()
-
-
-def test_a_fixed_bug_whose_script_is_right_is_not_back(adder, campaign):
-    first, _ = adder.add_all(campaign)
-    fixed = replace(adder.ledger.bug(first.name), state=BugState.FIXED, right_release="0.9")
-    adder.ledger.put(first.name, fixed)
-    right = replace(adder, confirm=lambda script, bug: ScriptRun(ScriptResult.RIGHT, "runs"))
-    again = next(right.add_all(campaign))
-    assert again.kind is AdditionKind.FLAKY and again.name != first.name
-    assert adder.ledger.bug(first.name) == fixed
-    assert next(right.add_all(campaign)).name == again.name, "an open bug comes first"

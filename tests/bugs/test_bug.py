@@ -38,7 +38,7 @@ def test_what_is_written_by_hand_may_be_short(tmp_path):
         (LEAST + "state = 'nw'", "state: 'nw' is none of new, filed, confirmed, fixed"),
         (LEAST + "keys = 'x'", "keys should be list, not 'x'"),
         (LEAST + "right_release = 'master'", "'master' is no release such as 1.31.1"),
-        (LEAST + "patterns = ['Pow']", "'Pow' is neither a signature"),
+        (LEAST + "signatures = ['Pow']", "'Pow' is neither a signature"),
         (LEAST + "state = 'duplicate'", "state duplicate and duplicate_of go together"),
         (LEAST + "upstream = '7'", "upstream '7' is no address such as https://"),
         (LEAST + "first_seen = 'May'", "first_seen 'May' is no day such as 2026-11-23"),
@@ -73,11 +73,6 @@ def test_a_bug_is_known_in_the_ways_in_which_it_failed():
         known, keys = bug.known(), Key.parse_all(BUG.keys)
         assert [k for k in ("crash", "exception", "mismatch") if known.has(keys, k)] == kinds
     assert replace(BUG, kind="").known().has(Key.parse_all(BUG.keys), "crash")
-
-
-def test_patterns_are_of_the_bugs_system():
-    (pattern,) = replace(BUG, patterns=("operator=Pow",)).known().patterns
-    assert pattern == {"backend": "numpy", "operator": "Pow"}
 
 
 def test_releases_are_compared_as_versions():

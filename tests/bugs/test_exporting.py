@@ -35,20 +35,19 @@ def book(tmp_path, finding_of):
     return ledger
 
 
-def ran(file):
+def ran(place, *options):
     command = [sys.executable, "-m", "pytest", "-q", "-rs", "-n", "0", "-p", "no:cacheprovider"]
-    done = subprocess.run([*command, file], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*command, *options, place], capture_output=True, text=True, timeout=60)
     return done.stdout
 
 
-@pytest.mark.parametrize(
-    "name, xfail, wanted", [("wrong", False, "1 failed"), ("wrong", True, "1 xfailed"),
-    ("mended", False, "1 passed")]
-)  # fmt: skip
-def test_it_fails_with_the_bug_and_passes_without_it(book, tmp_path, name, xfail, wanted):
-    file = pytest_file(book, f"planted/{name}", tmp_path / "tests", xfail)
-    assert file.name == f"test_{name}.py" and wanted in ran(file)
-    assert "# Releases of planted: 1.0 to 2.0." in file.read_text()
+def test_it_fails_with_the_bug_and_passes_without_it(book, tmp_path):
+    place = tmp_path / "tests"
+    files = [pytest_file(book, f"planted/{name}", place, False) for name in ("wrong", "mended")]
+    assert [file.name for file in files] == ["test_wrong.py", "test_mended.py"]
+    assert "# Releases of planted: 1.0 to 2.0." in files[0].read_text()
+    pytest_file(book, "planted/wrong", place / "green", True)
+    assert "1 failed, 1 passed, 1 xfailed" in ran(place, "--import-mode=importlib")
 
 
 def test_what_cannot_run_is_skipped_and_files_come_along(ledger, tmp_path):

@@ -1,5 +1,7 @@
 """The folder of bugs: found, changed by one at a time, whole after any kill."""
 
+from __future__ import annotations
+
 import fcntl
 import os
 import random
@@ -12,7 +14,8 @@ import pytest
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.bugs.bug import BugError, BugState
-from nnfuzz.bugs.ledger import Ledger, bugs_of, is_ledger, known_bugs
+from nnfuzz.bugs.ledger import Ledger, bugs_of, is_ledger, known_bugs, recognised_by, refusal
+from nnfuzz.findings.folder import write_finding
 from tests.bugs.conftest import BUG
 
 
@@ -119,3 +122,29 @@ def test_a_kill_at_any_place_leaves_the_ledger_whole(ledger):
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("whole") == 20
+
+
+FILED = replace(BUG, state=BugState.FILED, upstream="https://example.org/7")
+
+
+def test_what_is_filed_is_refused():
+    assert refusal({"a": FILED}, ["a"], "numpy", 0) == "a is filed already https://example.org/7"
+    assert not refusal({"a": FILED}, [], "numpy", 0)
+    assert not refusal({"a": BUG}, ["a"], "numpy", 0)
+    wontfix = replace(BUG, state=BugState.WONTFIX)
+    assert refusal({"a": BUG, "b": wontfix}, ["a", "b"], "numpy", 0) == "b is wontfix already"
+
+
+def test_a_flood_is_held_back():
+    bugs = {str(i): FILED for i in range(3)}
+    assert "3 issues of numpy are open, and --max-open is 3" in refusal(bugs, [], "numpy", 3)
+    assert not refusal(bugs, [], "numpy", 4) and not refusal(bugs, [], "tvm", 3)
+
+
+def test_a_finding_has_its_bugs(finding_of, registry, tmp_path):
+    found = finding_of("planted,bug=value")
+    folder = write_finding(tmp_path / "found", found)
+    own = replace(BUG, system=found.system, signatures=(found.signature.hash,))
+    bugs = {"own": own, "other": replace(BUG, system="planted")}
+    signatures, keys = recognised_by([folder], registry)
+    assert bugs_of(bugs, signatures, keys, "planted") == ["own"]

@@ -13,7 +13,7 @@ from stub_producer import chain
 from nnfuzz.findings.reducer_job import ReduceFinding
 from nnfuzz.records.rows import ReductionRow
 from nnfuzz.sandbox.job import Service, does
-from nnfuzz.triage.refine import pattern_of
+from nnfuzz.triage.pattern import pattern_of
 
 
 class Reducing(Service):

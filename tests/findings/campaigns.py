@@ -8,7 +8,7 @@ import pytest
 from nnfuzz.backend.outcome import Brief
 from nnfuzz.backend.registry import BackendSpec
 from nnfuzz.base.writing import as_json
-from nnfuzz.findings.server import LivePage, Server
+from nnfuzz.findings.page import LivePage, Server
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.rows import EventRow, FindingRow, Occurrence, Record, ReductionRow, TestRow
 from nnfuzz.store.store import Store

@@ -149,10 +149,8 @@ def test_repro_does_not_round_the_bounds(finding_of, registry, tmp_path):
     [
         (np.nan, "nan", 1.0, 0),
         (0.5, "nan", 1.0, 1),
-        (np.inf, 1.0, "nan", 0),
         (-3.0, -0.0, 0.0, 1),
         (-3.0, 0.0, -0.0, 0),
-        (0.5, 0.0, -0.0, 1),
     ],
 )
 def test_repro_at_edges_holds_all_it_needs(
@@ -179,8 +177,7 @@ def test_repro_at_edges_holds_all_it_needs(
     assert ("the sign of zero differs" in shown.stdout) == (x == -3.0 and code == 1)
 
 
-@pytest.mark.parametrize("bug", ["value", "raise"])
-@pytest.mark.parametrize("lacking", ["no_such_compiler", "numpy"])
+@pytest.mark.parametrize(("bug", "lacking"), [("value", "numpy"), ("raise", "no_such_compiler")])
 def test_repro_that_cannot_run_says_skip_to_a_bisection(bug, lacking, finding_of, tmp_path):
     program = "def run(model, inputs, level):\n    import no_such_compiler\n"
     folder = write_finding(tmp_path / "f", finding_of(f"planted,bug={bug}"), program)

@@ -8,7 +8,7 @@ import sqlite3
 
 import pytest
 
-from nnfuzz.findings.server import (
+from nnfuzz.findings.page import (
     GONE,
     LivePage,
     ServeError,

@@ -54,7 +54,7 @@ def test_a_class_of_a_module_is_known_by_the_modules_name(registered, cases):
     assert nnfuzz.register(off.Off) is off.Off
     nnfuzz.register(off.twice_relu)
     assert known_plugins() == ["tests.library.off"]
-    with nnfuzz.Experiment(["off/O3"]) as run:
+    with nnfuzz.Experiment(["off/O3"], isolated=False) as run:
         assert [failure.backend for failure in run(cases[0]).failures] == ["off"]
 
 

@@ -30,10 +30,3 @@ def test_of_one_kind_the_most_frequent_comes_first_then_the_smallest():
     often = replace(REDUCED, signature="often", occurrences=5, nodes=(9, 4))
     small = replace(REDUCED, signature="small", nodes=(9, 1))
     assert names(REDUCED, small, often) == ["often", "small", "s"]
-
-
-def test_errors_lose_the_words_that_most_of_them_share():
-    texts = [f"Compilation failed: {word} is bad" for word in ("shape", "dtype", "axis", "rank")]
-    rows = [of_kind(OutcomeKind.EXCEPTION, title=text) for text in texts]
-    listed = {row.title for row in by_value(replace(r, signature=r.title) for r in rows)}
-    assert len(listed) == len(texts) and all(len(title) <= len(texts[0]) for title in listed)

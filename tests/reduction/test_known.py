@@ -8,19 +8,19 @@ import pytest
 
 from nnfuzz.backend.outcome import Stage
 from nnfuzz.backend.plugin_files import namesake
+from nnfuzz.findings.causes import cause_of
 from nnfuzz.findings.folder import write_finding
-from nnfuzz.findings.keyed import keyed
 from nnfuzz.findings.reduced import reduce_folder
 from nnfuzz.reduction.candidate import CandidateQuestion, Tried
 from nnfuzz.reduction.case import ReduceConfig, Unexplained
 from nnfuzz.reduction.diagnosis import diagnose
-from nnfuzz.reduction.known import Cause, KnownCauses, occurrences
+from nnfuzz.reduction.known import KnownCauses, occurrences
 from nnfuzz.reduction.servers import Servers
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.identity import Numbered
-from nnfuzz.triage.refine import refined
+from nnfuzz.triage.cause import Cause
 from nnfuzz.triage.signature import failures
-from tests.triage.test_refine import graph, single
+from tests.triage.test_cause import graph, single
 from tests.triage.test_signature import failed, outcome, verdict
 
 WANTED = "the failure key"
@@ -72,7 +72,7 @@ def fails(made, wrong):
 
 def cause(operator):
     made = single(operator)
-    return Cause(refined(fails(made, [operator]).failing[0][0], made).hash, made)
+    return Cause(Cause.of(fails(made, [operator]).failing[0][0], made).hash, made)
 
 
 def known_of(slots, *causes, judged):
@@ -162,10 +162,10 @@ def test_an_optimised_error_may_be_the_plain_one_in_other_words(wrong, follows):
     assert [mark for _, mark in both.failing] == ["bad", "wide"]
     failure = both.failing[1][0]
     found = diagnose(slots, CandidateQuestion(("O0", "O1"), False), [both], failure, ())
-    plain = refined(alone.failing[0][0], alone.case.graph).hash
+    plain = Cause.of(alone.failing[0][0], alone.case.graph).hash
     assert found.follows == (plain if follows else "")
     last = run(("Sign", "x", "y"))
-    own = [refined(failure, last.case.graph).hash for failure, _ in last.failing]
+    own = [Cause.of(failure, last.case.graph).hash for failure, _ in last.failing]
     assert [key.text for key in found.keys] == own  # it is the last operator's own, if it is
 
 
@@ -186,12 +186,12 @@ def test_a_known_pass_is_recognised_by_pattern_and_by_what_cures_it(
         return reduce_folder(folder, ReduceConfig(**shared), trusted=trusted)
 
     full, reduced = reduce(0)
-    fusion = keyed(reduced, registry).as_cause()
+    fusion = cause_of(reduced, registry)
     assert fusion.passes == ("FuseMulAdd",) and full.cause is None
     done, quick = reduce(1, fusion)
     assert done.cause is fusion and quick.localisation is None
     assert sorted(node.op for node in done.case.graph.nodes) == ["Add", "Mul"]
-    assert done.run < full.run and done.figures.known == fusion.refined
+    assert done.run < full.run and done.figures.known == fusion.own
     innocent = replace(fusion, passes=("Tidy",))
     done, _ = reduce(2, innocent)
     assert done.cause is None and done.after[0] == 2

@@ -2,8 +2,8 @@
 
     python tests/triage/collect_reduced.py CAUSE FINDING/reduced ...
 
-adds them to testdata/reduced/CAUSE.json. Different causes must have different refined signatures,
-equal ones the same: see test_golden_reduced.py.
+adds them to testdata/reduced/CAUSE.json. Different causes must have different hashes, equal
+ones the same: see test_golden_reduced.py.
 """
 
 import json
@@ -13,16 +13,17 @@ from pathlib import Path
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base.writing import as_json
+from nnfuzz.findings.causes import renewed, symptoms_of
 from nnfuzz.findings.folder import read_finding
-from nnfuzz.findings.keyed import keyed
 
 TESTDATA = Path(__file__).parent / "testdata" / "reduced"
 
 
 def kept(folder):
     finding = read_finding(folder)
-    found = keyed(finding, BackendRegistry.discover())
-    failure, told = found.failure, asdict(found.facts)
+    registry = BackendRegistry.discover()
+    failure = renewed(finding, registry)
+    told = asdict(symptoms_of(finding, failure, registry))
     told["verdict"] = {"mismatches": (finding.verdict or {}).get("mismatches", {})}
     return {
         "signature": as_json(failure.signature),
@@ -31,7 +32,7 @@ def kept(folder):
         "stage": failure.stage.value,
         "levels": list(failure.levels),
         "graph": finding.case.graph,
-        "facts": told,
+        "symptoms": told,
     }
 
 

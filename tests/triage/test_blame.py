@@ -6,7 +6,7 @@ import pytest
 
 from nnfuzz.backend.outcome import Stage
 
-from .test_refine import error, graph, mismatch, single
+from .test_cause import error, graph, mismatch, single
 
 EVERYWHERE = ("O0", "O1")
 UNLIKE = "Binary operators must have the same datatype for both operands"

@@ -1,4 +1,4 @@
-"""Reduced failures of real compilers: one refined signature per cause, one cause per signature.
+"""Reduced failures of real compilers: one hash per cause, one cause per hash.
 
 Each file of testdata/reduced holds failures that one change of the compiler would mend, as far as
 reading its sources tells; `collect_reduced.py` adds more.
@@ -14,7 +14,7 @@ from nnfuzz.backend.target import Target
 from nnfuzz.base.reading import read
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.ir.view import GraphView
-from nnfuzz.triage.refine import TriageFacts, refined
+from nnfuzz.triage.cause import Cause, Symptoms
 from nnfuzz.triage.signature import Failure, Signature
 
 FILES = sorted((Path(__file__).parent / "testdata" / "reduced").glob("*.json"))
@@ -29,9 +29,9 @@ def hashes(file):
             Stage(case["stage"]),
             tuple(Target(case["backend"], pipeline=level) for level in case["levels"]),
         )
-        facts = {k: tuple(v) if isinstance(v, list) else v for k, v in case["facts"].items()}
-        facts["verdict"] = read(Verdict, v) if (v := facts.get("verdict")) else None
-        found.add(refined(failure, GraphView.from_json(case["graph"]), TriageFacts(**facts)).hash)
+        told = {k: tuple(v) if isinstance(v, list) else v for k, v in case["symptoms"].items()}
+        told["verdict"] = read(Verdict, v) if (v := told.get("verdict")) else None
+        found.add(Cause.of(failure, GraphView.from_json(case["graph"]), Symptoms(**told)).hash)
     return found
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from nnfuzz.triage.headline import MOST_CHARACTERS, headline
 from nnfuzz.triage.signature import failures
-from tests.triage.grade_speech import messages
+from tests.triage.spoken import messages
 
 TITLED = [said for said in messages() if said.title]
 

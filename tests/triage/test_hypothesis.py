@@ -7,7 +7,6 @@ import pytest
 from nnfuzz.backend.deviation import CONSIDERED
 from nnfuzz.base.reading import read
 from nnfuzz.base.writing import as_json
-from nnfuzz.triage import hypothesis
 from nnfuzz.triage.hypothesis import Claim, Hypothesis
 
 KEYS = {
@@ -43,11 +42,3 @@ def test_a_habit_explains_a_result():
     for habit in CONSIDERED:
         claimed = Hypothesis.of_habit(habit)
         assert str(claimed) == str(habit) and Hypothesis.parse(str(habit)) == claimed
-
-
-def test_other_words_change_no_key(monkeypatch):
-    claimed = Hypothesis(Claim.IGNORES, "Softmax", "axis")
-    words = {Claim.IGNORES: "the {detail} of {subject} has no effect"}
-    monkeypatch.setattr(hypothesis, "SENTENCES", words)
-    assert claimed.sentence == "the axis of Softmax has no effect"
-    assert str(claimed) == "Softmax ignores axis" == as_json(claimed)

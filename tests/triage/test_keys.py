@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from nnfuzz.backend.outcome import OutcomeKind, Stage
 from nnfuzz.backend.target import Target
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
-from nnfuzz.triage.general import general_message
 from nnfuzz.triage.keys import (
     Key,
     KeyKind,
@@ -20,6 +19,7 @@ from nnfuzz.triage.keys import (
     unread_keys,
     wording,
 )
+from nnfuzz.triage.pattern import general_message
 from nnfuzz.triage.signature import Failure, Signature
 
 

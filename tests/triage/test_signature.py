@@ -1,24 +1,42 @@
 """Failures of a test case, and when two of them are the same finding."""
 
+from __future__ import annotations
+
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from nnfuzz.backend.deviation import SATURATES, Deviation
+from nnfuzz.backend.deviation import CONSIDERED, SATURATES, Deviation
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
 from nnfuzz.base.reading import read
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import Mismatch, MismatchKind, Verdict
 from nnfuzz.ir.view import NO_GRAPH, GraphView, NodeView
-from nnfuzz.triage.identity import HASH_DIGITS
 from nnfuzz.triage.mismatch import wrong_outputs
 from nnfuzz.triage.signature import (
+    HASH_DIGITS,
+    ErrorDetails,
+    HabitDetails,
+    HangDetails,
+    MismatchDetails,
+    RefusalDetails,
     Signature,
+    UnknownDetails,
+    corrupted,
+    details_of,
+    digest_of,
     export_failure,
     failures,
+    habits_of,
     level_pattern,
+    message_of,
     neighbourhood,
+    operators_of,
+    wordless,
+    wrong_of,
 )
 
 GRAPH = GraphView.from_json(
@@ -271,3 +289,57 @@ def test_each_habit_that_it_takes_is_a_failure_of_its_own():
     alone = replace(wrong, explained={o0: (wrap,), o3: (wrap,)})
     one = only([outcome("O0"), outcome("O3")], alone, GRAPH)
     assert found[1].signature.hash == one.signature.hash
+
+
+FILES = sorted((Path(__file__).parent / "testdata").rglob("*.json"))
+COMMON = {"backend": "tvm", "kind": "mismatch", "stage": "compare"}
+FORMS = [
+    (ErrorDetails, {"kind": "crash", "stage": "compile", "error": "", "signal": "SIGSEGV",
+                     "message": "", "frames": [], "operators": ["Elu"], "levels": "optimised"}),
+    (HangDetails, {"kind": "timeout", "stage": "execute", "levels": "everywhere"}),
+    (MismatchDetails, {**COMMON, "wrong": "value", "operators": ["Conv", "Relu"],
+                        "switches": ["pads"], "levels": "everywhere"}),
+    (HabitDetails, {**COMMON, "habits": ["int8 saturates where it should wrap around"]}),
+    (RefusalDetails, {"kind": "accepted", "fault": "cycle", "levels": "optimised"}),
+    (RefusalDetails, {"kind": "exception", "error": "KeyError", "frames": ["a.py:f"]}),
+    (RefusalDetails, {"kind": "crash", "signal": "SIGABRT", "message": "x", "fault": "cycle"}),
+    (UnknownDetails, {"passes": ["Fuse"], "backend": "tvm"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "parts"), FORMS)
+def test_each_kind_of_failure_has_its_record(kind, parts):
+    found = details_of(parts)
+    assert type(found) is kind and found.to_json() == parts
+    assert details_of(found.to_json()) == found and digest_of(found.to_json()) == digest_of(parts)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_signatures_that_were_written_are_read(file):
+    data = json.loads(file.read_text())
+    listed = data["signatures"] if isinstance(data, dict) else [d["signature"] for d in data]
+    for signature in listed:
+        found = details_of(signature["parts"])
+        assert not isinstance(found, UnknownDetails)
+        assert digest_of(found.to_json()) == digest_of(signature["parts"])
+
+
+def test_any_identity_may_be_asked():
+    hang = HangDetails(kind=OutcomeKind.TIMEOUT, stage=Stage.COMPILE)
+    asked = (message_of(hang), wrong_of(hang), operators_of(hang), habits_of(hang))
+    assert asked == ("", "", (), ()) and not corrupted(hang) and not wordless(hang)
+    died = ErrorDetails(message="", signal="SIGSEGV")
+    assert corrupted(died) and wordless(died)
+    placed = ErrorDetails(message="", signal="SIGSEGV", frames=("ns::kernel",))
+    assert not corrupted(placed) and not wordless(placed)
+
+
+def test_habits_are_read_from_their_text():
+    for habit in CONSIDERED:
+        assert Deviation.parse(str(habit)) == habit
+    narrow = [
+        Deviation.parse(f"{d} saturates where it should wrap around") for d in ("int8", "int16")
+    ]
+    assert len({habit.decision for habit in narrow}) == 1
+    with pytest.raises(ValueError, match="no habit"):
+        Deviation.parse("anything else")

@@ -1,20 +1,14 @@
-"""What is read in the messages of many systems: a growing corpus, refreshed with `--update`.
+"""What is read in the messages of many systems, against what a person reads in them."""
 
-A person's reading is in tests/triage/speech/*.toml, today's in read.json beside it.
-"""
-
-import json
 from collections import Counter
-from dataclasses import asdict
 
 import pytest
 
 from nnfuzz.backend.complaint import CompilerError, ComplaintKind, read_complaint
 from nnfuzz.backend.stage import Stage
-from tests.triage.grade_speech import FOLDER, messages, read
+from tests.triage.spoken import messages, read
 
 MESSAGES = messages()
-READ = FOLDER / "read.json"
 MISREAD = {"tflite-java-flex", "migraphx-variable-ends"}
 """Refusals that are taken for failures: one calls itself an internal error, and one says "cannot
 handle", as compilers say of their bugs."""
@@ -40,13 +34,6 @@ def test_a_person_reads_the_same(said):
 def test_false_friends_are_no_refusals():
     friends = [said for said in MESSAGES if said.friend]
     assert not any(read(said).refuses for said in friends)
-
-
-def test_readings_change_on_purpose_only(request):
-    found = {said.id: asdict(read(said)) for said in MESSAGES}
-    if request.config.getoption("--update", default=False):
-        READ.write_text(json.dumps(found, indent=1) + "\n")
-    assert found == json.loads(READ.read_text())
 
 
 def test_no_frame_is_a_statement():

@@ -59,14 +59,6 @@ def test_an_explanation_does_not_repeat_the_operator(told, inputs, said):
     assert Hypothesis.parse(told).said_of(frozenset({"Resize"}), inputs) == said
 
 
-def test_words_that_most_errors_of_a_compiler_have_are_boilerplate():
-    said = ["no such axis", "sizes differ", "unknown type", "lost an input"]
-    titles = [f"toy: Add: pass pipeline failed: {cause} (Error in compile)" for cause in said]
-    wanted = [f"toy: Add: {cause} (Error in compile)" for cause in said]
-    assert title.without_boilerplate(titles) == wanted
-    assert title.without_boilerplate(titles[:3]) == titles[:3]  # too few prove nothing
-
-
 def test_wrong_shapes_are_named():
     wrong = Mismatch.__new__(Mismatch)
     object.__setattr__(wrong, "actual", "[1]")

@@ -55,12 +55,6 @@ def add(
         Path, typer.Argument(help="Folder of a campaign or of a finding.", show_default=False)
     ],
     ledger: LedgerFolder = LEDGER,
-    run: Annotated[
-        bool,
-        OTHERS.flag(
-            "Run the scripts of what is new, to see whether they reproduce it.", "--run/--no-run"
-        ),
-    ] = True,
     plugin: Plugins = None,
 ) -> None:
     """Add the new findings of a campaign; a bug of the ledger gets its new occurrence.
@@ -75,7 +69,6 @@ def add(
     """
     from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.bugs.adding import Adder, AdditionKind
-    from nnfuzz.bugs.environments import Interpreters
     from nnfuzz.bugs.ledger import Ledger
     from nnfuzz.cli.consent import Consent
 
@@ -84,10 +77,9 @@ def add(
     def trusted(folder: Path) -> Consent:
         return Consent(folder, plugin or [])
 
-    confirm = Interpreters(registry, tell).confirm if run else None
     counts: dict[AdditionKind, int] = {}
     with writing(ledger), book.locked(tell):
-        adder = Adder(book, registry, date.today(), confirm, trusted)
+        adder = Adder(book, registry, date.today(), trusted)
         for done in adder.add_all(campaign):
             counts[done.kind] = counts.get(done.kind, 0) + 1
             suffix = f": {done.message}" if done.message else ""
@@ -222,8 +214,8 @@ def check(
     """
     from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.bugs.checking import NEWS, BugChange, Checker, counts
-    from nnfuzz.bugs.environments import Interpreters
     from nnfuzz.bugs.ledger import Ledger
+    from nnfuzz.bugs.scripts import Interpreters
 
     if release and python:
         raise UsageError("--release and --python: give one of them")

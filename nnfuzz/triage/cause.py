@@ -1,0 +1,317 @@
+"""Causes: what makes two reduced findings the same bug.
+
+Before reduction a mismatch is known by operators around the first wrong output, many of which are
+there by chance. The operators of a reduced graph are all needed; their dtypes are where float32
+would not do, but another one might.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+
+from nnfuzz.backend.deviation import Deviation
+from nnfuzz.backend.outcome import OutcomeKind
+from nnfuzz.base.reading import Json, JsonObject
+from nnfuzz.compare.mismatch import Verdict
+from nnfuzz.ir.view import GraphView, NodeView
+from nnfuzz.testcase.case import TestCase
+from nnfuzz.triage.blame import RESULT, blamed
+from nnfuzz.triage.hypothesis import Hypothesis
+from nnfuzz.triage.keys import Key
+from nnfuzz.triage.mismatch import (
+    WrongOutput,
+    compares_low_words,
+    few_digits,
+    first_wrong,
+    saturated,
+    swamped,
+    wide_operands,
+)
+from nnfuzz.triage.pattern import (
+    SIZED,
+    branches_added,
+    coarse_graph,
+    dtype_class,
+    first_copy,
+    from_last_location,
+    general_message,
+    operands,
+    pattern_of,
+    signatures,
+    sole_operator,
+    switches,
+    written_types,
+)
+from nnfuzz.triage.signature import (
+    EVERYWHERE,
+    HABITS,
+    SWITCHES,
+    ErrorDetails,
+    Failure,
+    corrupted,
+    digest_of,
+    message_of,
+    wrong_of,
+)
+
+_NUMBERS = ("value", "nonfinite")
+_TYPES = ("shape", "dtype")
+_CASTS = ("Cast", "CastLike")
+_SUMS = "Reduce"
+_FAMILIES = (_SUMS,)
+"""What the names of operators begin with that differ by one function inside of the same loop, and
+are themselves without it: where a reduction has no axes, each element is reduced by itself."""
+_LOW_WORDS = "low words"
+
+
+@dataclass(frozen=True)
+class Symptoms:
+    """What a case that fails shows beside its failure and its graph.
+
+    passes: of the optimiser, accused by localisation. operator: the only operator of the ONNX
+    model, "" if there are several. rewrites: where an accused pass is a collection of unrelated
+    rewrites, the operators that tell which (Backend.collections). operands, largest: see
+    nnfuzz.triage.mismatch; largest only of what reduction made simple. branches: see
+    nnfuzz.triage.pattern.branches_added. types: see written_types there. constant: whether the
+    result is right where a constant operand is an input of the model.
+    """
+
+    passes: tuple[str, ...] = ()
+    verdict: Verdict | None = None
+    operator: str = ""
+    rewrites: tuple[str, ...] = ()
+    operands: tuple[int, ...] = ()
+    largest: float = 0.0
+    branches: bool = False
+    constant: bool = False
+    types: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    @classmethod
+    def of(cls, case: TestCase, failure: Failure, verdict: Verdict | None) -> Symptoms:
+        """The symptoms that take neither a localisation nor a reduction."""
+        model, graph = case.model, case.graph
+        return cls(
+            verdict=verdict,
+            operator=sole_operator(model, graph) if model else "",
+            operands=wide_operands(case, failure.targets, verdict),
+            branches=bool(model) and branches_added(model, graph),
+            types=written_types(model, graph) if model else {},
+        )
+
+
+NONE = Symptoms()
+
+
+@dataclass(frozen=True, eq=False)
+class Cause:
+    """What is known of the cause of a reduced failure.
+
+    own: the hash of `parts`, by which failures of one cause are known. graph: of the reduced model.
+    passes, rewrites, constant: see Symptoms. kind, stage, messages: of the failure; messages of an
+    error, none if they are not known. wrong: what of a result is (MismatchKind). explanations,
+    follows, heals: see nnfuzz.reduction.diagnosis.Diagnosis. keys: by which findings are merged
+    (nnfuzz.triage.keys).
+    """
+
+    own: str
+    graph: GraphView
+    passes: tuple[str, ...] = ()
+    rewrites: tuple[str, ...] = ()
+    kind: str = ""
+    stage: str = ""
+    explanations: tuple[Hypothesis, ...] = ()
+    follows: str = ""
+    messages: tuple[str, ...] = ()
+    wrong: str = ""
+    constant: bool = False
+    heals: tuple[str, ...] = ()
+    parts: Mapping[str, Json] = field(default_factory=dict)
+    keys: frozenset[Key] = frozenset()
+
+    @classmethod
+    def of(cls, failure: Failure, graph: GraphView, symptoms: Symptoms = NONE) -> Cause:
+        """The cause of a reduced failure, without what experiments tell of it."""
+        parts = _parts(failure, graph, symptoms)
+        return cls(
+            digest_of(parts),
+            graph,
+            symptoms.passes,
+            symptoms.rewrites,
+            failure.kind.value,
+            failure.stage.value,
+            messages=messages(failure),
+            wrong=wrong_of(failure.signature.details),
+            constant=symptoms.constant,
+            parts=parts,
+        )
+
+    def says(self, failure: Failure, graph: GraphView) -> bool:
+        """Whether the failure of a graph may say the same, dtypes and operators aside."""
+        graphs = (self.graph, graph)
+        dtypes = {dtype for g in graphs for dtype in g.dtypes.values()}
+        operators = {operator for g in graphs for operator in g.operators}
+        mine, theirs = (
+            {general_message(text, dtypes, operators) for text in texts}
+            for texts in (self.messages, messages(failure))
+        )
+        return not mine or not mine.isdisjoint(theirs)
+
+    @property
+    def hash(self) -> str:
+        """Equal for findings of one cause: its own hash, or that of the cause from which this
+        failure only follows.
+        """
+        return self.follows or self.own
+
+    @property
+    def operator(self) -> str:
+        """The last one of the reduced graph; "" without a graph."""
+        return self.nodes[-1].op if self.nodes else ""
+
+    @property
+    def nodes(self) -> list[NodeView]:
+        return first_copy(self.graph) if self.graph else []
+
+
+def messages(failure: Failure) -> tuple[str, ...]:
+    """What an error says, and what else it lists; of other failures "" alone."""
+    details = failure.signature.details
+    others = details.others or () if isinstance(details, ErrorDetails) else ()
+    return (message_of(details), *(text for text, _ in others))
+
+
+def _parts(failure: Failure, graph: GraphView, symptoms: Symptoms) -> JsonObject:
+    """What a reduced failure shares with others of the same cause.
+
+    A pass of the optimiser that localisation accuses is the cause, in whatever pattern, level and
+    way it shows: as an error, wrong values or a wrong shape. Misused memory is known by operators
+    and the stage. Else an error is known by what nnfuzz.triage.blame makes of it, a mismatch of one
+    operator by that operator and by whether digits or everything is wrong, one of several by
+    operators, edges and classes of dtypes.
+    """
+    parts = {k: v for k, v in failure.signature.parts.items() if k not in ("operators", SWITCHES)}
+    if habits := parts.get(HABITS):
+        parts = {HABITS: [Deviation.parse(habits[0]).decision]}  # each is a finding of its own
+    elif symptoms.passes:
+        message = parts.get("message", "")
+        parts = {"passes": sorted(symptoms.passes)}
+        parts |= _rewrite(message, graph, symptoms) if symptoms.rewrites else {}
+    elif failure.kind is OutcomeKind.MISMATCH:
+        parts |= _mismatch(failure, graph, symptoms)
+    elif corrupted(failure.signature.details):
+        parts |= dict.fromkeys(("signal", "message", "levels", "frames")) | _where(graph, symptoms)
+        parts["wrong"] = "memory"
+    elif graph and parts.get("message"):
+        parts |= blamed(failure, graph, symptoms.operator, symptoms.branches, symptoms.types)
+    else:
+        parts |= _where(graph, symptoms)
+    return {k: v for k, v in parts.items() if v is not None} | {"backend": failure.compiler}
+
+
+def _rewrite(message: str, graph: GraphView, symptoms: Symptoms) -> dict[str, object]:
+    """Which rewrite of a collection it is: as an error says, whatever it was applied to, or else by
+    the operators.
+    """
+    if not message:
+        return {"apart": sorted(symptoms.rewrites)}
+    dtypes = {*graph.dtypes.values()}
+    operators = {*graph.operators}
+    return {"message": from_last_location(message) or general_message(message, dtypes, operators)}
+
+
+def _mismatch(failure: Failure, graph: GraphView, symptoms: Symptoms) -> JsonObject:
+    """Parts that replace those of a mismatch; None: not part of it."""
+    kind = failure.signature.parts.get("wrong", "")
+    if kind in _NUMBERS and graph:
+        kind = _kind_of_number(failure, graph, symptoms)
+    where = _where(graph, symptoms)
+    if kind in _TYPES and "operator" in where:
+        # The same operator makes others fail that read its result (nnfuzz.triage.blame).
+        return dict.fromkeys(("kind", "stage", "wrong", "levels")) | {
+            RESULT: kind,
+            "of": [where["operator"]],
+        }
+    if kind == _LOW_WORDS:
+        # Whatever compares: Max, Clip, Sign.
+        return {"wrong": kind}
+    if "operator" in where and kind == "digits" and _sums_integers(failure, graph, symptoms):
+        where["operator"] = _SUMS
+    elif "operator" in where and (kind == "digits" or _without_axes(graph)):
+        where["operator"] = _family(where["operator"])
+    elif "operator" in where and kind == "number":
+        where[SWITCHES] = switches(graph, where["operator"]) or None
+        where["many"] = operands(graph, where["operator"]) > 2 or None
+    if "operator" in where:
+        where["constant"] = symptoms.constant or None
+    casts = [node for node in where.get("nodes", ()) if node.partition("(")[0] in _CASTS]
+    if len(_casts(graph)) > 1 and failure.signature.parts.get("levels") == EVERYWHERE:
+        # There and back: the rounding in between is lost, whatever is computed meanwhile.
+        return {"wrong": kind, "casts": casts}
+    return {"wrong": kind, **where}
+
+
+def _family(operator: str) -> str:
+    """The accumulator of a loop has one type, whatever is accumulated."""
+    return next((name for name in _FAMILIES if operator.startswith(name)), operator)
+
+
+def _sums_integers(failure: Failure, graph: GraphView, symptoms: Symptoms) -> bool:
+    """Whether an operator makes fewer integers of more, or sums along an axis of one, which takes
+    an accumulator.
+    """
+    first, dtype = _first(failure, graph, symptoms)
+    if first is None or dtype_class(dtype) != "integer":
+        return False
+    shapes = graph.shapes
+    made = shapes[first.output]
+    read = [shapes[name] for node in graph.nodes for name in node.inputs]
+    return any(prod(shape) > prod(made) or len(shape) > len(made) for shape in read)
+
+
+def _without_axes(graph: GraphView) -> bool:
+    """Whether nothing is reduced: what is forgotten then is forgotten for the whole family."""
+    nodes = graph.nodes
+    return any(node.attributes.get("axes") == [] for node in nodes)
+
+
+def _casts(graph: GraphView) -> list[str]:
+    return [node.op for node in graph.nodes if node.op in _CASTS]
+
+
+def _kind_of_number(failure: Failure, graph: GraphView, symptoms: Symptoms) -> str:
+    """ "digits" where a number is nearly right, an integer stops at the end of its range, or it
+    takes large floats to make NaN or Inf: signs of too narrow a type in between, such as a float
+    for integers. "low words" where integers were compared by these. Else "number".
+    """
+    first, dtype = _first(failure, graph, symptoms)
+    if first is None:
+        return "number"
+    narrow = few_digits(first, dtype) or saturated(first, dtype)
+    if narrow or swamped(first, dtype, symptoms.largest):
+        return "digits"
+    return _LOW_WORDS if compares_low_words(first, dtype, symptoms.operands) else "number"
+
+
+def _first(
+    failure: Failure, graph: GraphView, symptoms: Symptoms
+) -> tuple[WrongOutput | None, str]:
+    """The first wrong output and its dtype; None and "" if the verdict does not tell."""
+    dtypes = graph.dtypes
+    order = [name for node in graph.nodes for name in node.outputs]
+    first = first_wrong(symptoms.verdict, failure.targets, order)
+    return first, dtypes.get(first.output, "") if first else ""
+
+
+def _where(graph: GraphView, symptoms: Symptoms) -> JsonObject:
+    """The only operator; or the pattern without the exact dtypes."""
+    if not graph:
+        return {}
+    operators = {*graph.operators}
+    sized = [SIZED] * (SIZED in pattern_of(graph).nodes)
+    if symptoms.operator or len(operators) == 1:
+        place: dict[str, object] = {"operator": symptoms.operator or min(operators)}
+        return place | ({"sized": True} if sized else {})
+    coarse = coarse_graph(graph)
+    return {"nodes": signatures(coarse) + sized, "edges": list(pattern_of(coarse).edges)}
