@@ -5,37 +5,37 @@ from __future__ import annotations
 import random
 import time
 import traceback
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 from nnfuzz.backend.target import DIRECT
 from nnfuzz.base.code_paths import CodePaths
-from nnfuzz.check.judgements import Judgements
-from nnfuzz.check.versions import admitted_by_schema, newest_of_version, version_of
-from nnfuzz.generate.catalog import Catalog, NothingLeft
-from nnfuzz.generate.config import DTYPE_WEIGHTS, GenerateConfig
+from nnfuzz.check.versions import admitted_by_schema
+from nnfuzz.generate.catalog import Catalog
+from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.coverage_target import CoverageTarget, CoverageTargets
 from nnfuzz.generate.engine import Generated, Kept
 from nnfuzz.generate.engines import engine
-from nnfuzz.generate.focus import AGAIN, AIMED, focused_weights, touching
-from nnfuzz.generate.writable import writable
+from nnfuzz.generate.focus import focused_weights
 from nnfuzz.inputs.search import DRAWS_ONLY, Found, NotFound, SearchConfig, search
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.view import NO_GRAPH
 from nnfuzz.materialize.emit import writable_part
 from nnfuzz.materialize.errors import ExporterDied, ExportError, OpsetError
-from nnfuzz.materialize.exporters import Exporter
-from nnfuzz.materialize.opsets import exporter_of, opset_of, opset_range
-from nnfuzz.operators.motif import Motif
-from nnfuzz.operators.operator import OpSpec
-from nnfuzz.operators.registry import OpRegistry
+from nnfuzz.materialize.opsets import opset_range
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.identity import Numbered, Probe, TestId
-from nnfuzz.testcase.seeds import SeedLibrary
+from nnfuzz.testcase.vocabulary import (
+    Parts,
+    generate_config,
+    keys_holding,
+    motifs_of,
+    operator_weights,
+    specs_of,
+)
 from nnfuzz.vary.table import VARIATIONS
 from nnfuzz.vary.variation import (
     Base,
@@ -58,18 +58,6 @@ FAMILY = 8
 KEPT = 4
 """Graphs that a generator remembers the values of: the producers of a campaign work in order."""
 QUICK = SearchConfig(restarts=2, steps=12)
-SCARCE = 4.0
-
-
-@dataclass(frozen=True)
-class Parts:
-    """The parts that the case generators of a producer share in all configurations."""
-
-    registry: OpRegistry
-    motifs: Sequence[Motif]
-    exporters: Mapping[str, Exporter]
-    seeds: SeedLibrary
-    judgements: Judgements
 
 
 class CaseGenerator:
@@ -87,20 +75,22 @@ class CaseGenerator:
         opsets = opset_range(config.exporter)
         if not opsets[0] <= config.opset <= opsets[1]:
             raise OpsetError(f"exporter {config.exporter}", config.opset, opsets)
-        refused, avoid = (_holding(keys, config, parts) for keys in (config.refused, config.avoid))
+        refused, avoid = (
+            keys_holding(keys, config, parts) for keys in (config.refused, config.avoid)
+        )
         config = replace(config, refused=refused, avoid=avoid)
         self.seed = seed
         self.config = config
-        self.specs = _specs(config, parts.registry)
+        self.specs = specs_of(config, parts.registry)
         self.exporters = parts.exporters
-        weights = _operator_weights(config, self.specs)
+        weights = operator_weights(config, self.specs)
         if config.focus:
             weights = focused_weights(weights, self.specs, config.focus)
-        weighed = replace(_generate(config), operator_weights=weights)
+        weighed = replace(generate_config(config), operator_weights=weights)
         self.generate = admitted_by_schema(
             weighed, self.specs, config.onnx_release, parts.judgements
         )
-        motifs = _motifs(config, parts)
+        motifs = motifs_of(config, parts)
         self.catalog = Catalog(self.specs, self.generate, motifs)
         self.targets = CoverageTargets(self.catalog, config.focus)
         self.seeds = parts.seeds.load(config)
@@ -338,89 +328,6 @@ class _Making:
             for variation in self.variations:
                 draft = variation.written(self.test, draft)
         return draft
-
-
-def _motifs(config: CaseConfig, parts: Parts) -> Sequence[Motif]:
-    """The motifs that the chosen operators can write at some opset, and that touch the focus."""
-    found = parts.motifs
-    if config.operators or config.exclude or config.focus:
-        specs = _specs(replace(config, opset=opset_range(DIRECT)[1]), parts.registry)
-        if config.operators or config.exclude:
-            found = writable(tuple(found), tuple(specs))
-        if config.focus:
-            found = touching(found, specs, config.focus)
-    return found
-
-
-def _specs(config: CaseConfig, registry: OpRegistry) -> list[type[OpSpec]]:
-    among = registry.of_domains(config.domains)
-    decided = (spec.name for spec in among if spec.edges or spec.carries_nan)
-    usual = [*decided, *config.focus] if config.edges else [spec.name for spec in among]
-    chosen = registry.select(config.operators or usual)
-    excluded = set(registry.select(config.exclude))
-    return [s for s in chosen.specs() if s.name not in excluded and s.since <= config.opset]
-
-
-def newest_signatures(config: CaseConfig, parts: Parts, opsets: tuple[int, ...]) -> list[str]:
-    """The keys of the signatures of operators that have another version at the next newer opset.
-
-    config: of one opset. opsets: all that are drawn with it.
-    """
-    known = parts.judgements
-    specs = [
-        spec
-        for spec in _specs(config, parts.registry)
-        if newest_of_version(spec, config.opset, opsets, known) == config.opset  # type: ignore[arg-type]
-    ]
-    own = replace(config, refused=_holding(config.refused, config, parts))
-    try:
-        admitted = admitted_by_schema(_generate(own), specs, config.onnx_release, known)
-        return Catalog(specs, admitted).signature_keys()
-    except NothingLeft:
-        return []
-
-
-def _holding(keys: Iterable[str], config: CaseConfig, parts: Parts) -> tuple[str, ...]:
-    """Of some written keys those that hold at the opset of a configuration, without exporters: one
-    of a newer opset does where the operator has the same version there.
-    """
-    holding: list[str] = []
-    known = parts.judgements
-    for key in map(SupportKey.parse, keys):
-        marked = opset_of(key.exporter)
-        if not marked:
-            holding.append(str(key))
-        elif exporter_of(key.exporter) == config.exporter and key.operator in parts.registry:
-            spec = parts.registry.get(key.operator)
-            own = version_of(spec, config.opset, known)  # type: ignore[arg-type]
-            if version_of(spec, marked, known) == own:  # type: ignore[arg-type]
-                holding.append(str(key.signature))
-    return tuple(holding)
-
-
-def _generate(config: CaseConfig) -> GenerateConfig:
-    aimed = bool(config.focus)
-    return GenerateConfig(
-        nodes=config.nodes,
-        motifs=config.motifs * (AIMED if aimed else 1.0),
-        sizes=replace(config.sizes, again=AGAIN) if aimed else config.sizes,
-        dtype_weights={**DTYPE_WEIGHTS, **config.dtypes},
-        refused=frozenset(config.refused),
-        exporter=config.exporter,
-        opset=config.opset,
-        focus=config.focus,
-    )
-
-
-def _operator_weights(config: CaseConfig, specs: Sequence[type[OpSpec]]) -> dict[str, float]:
-    """Factors on the frequencies of operators: those that few of the drawn opsets have are the more
-    frequent where they are, up to SCARCE times.
-    """
-    weights, drawn = {}, sorted(config.drawn)
-    for spec in specs:
-        having = len(drawn) - bisect_left(drawn, spec.since)
-        weights[spec.name] = min(len(drawn) / having, SCARCE) if having else 1.0
-    return {name: weight for name, weight in weights.items() if weight != 1.0}
 
 
 class _Attempt:

@@ -14,9 +14,10 @@ from nnfuzz.materialize.opsets import opset_of, writer
 from nnfuzz.operators.motif import load_motifs
 from nnfuzz.testcase.bench import CaseBench
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
-from nnfuzz.testcase.case_generator import CaseGenerator, Parts, Report, newest_signatures
+from nnfuzz.testcase.case_generator import CaseGenerator, Report
 from nnfuzz.testcase.identity import Numbered, Probe, TestId
 from nnfuzz.testcase.seeds import SeedLibrary
+from nnfuzz.testcase.vocabulary import Parts, newest_signatures
 from nnfuzz.vary.generation import Opset
 from nnfuzz.vary.table import VARIATIONS
 from nnfuzz.vary.variation import Variation

@@ -18,10 +18,10 @@ from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.sandbox.record import pack, unpack
 from nnfuzz.testcase.bench import CaseBench
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
-from nnfuzz.testcase.case_generator import SCARCE
 from nnfuzz.testcase.foreign import case_of_model
 from nnfuzz.testcase.identity import Numbered, Probe
 from nnfuzz.testcase.producer import Producer
+from nnfuzz.testcase.vocabulary import SCARCE
 from scripts.check.determinism import configurations, digests, digests_elsewhere
 from tests.testcase.conftest import CONFIG
 

@@ -1,0 +1,120 @@
+"""What the graphs of a configuration may be made of: operators, signatures, motifs, weights."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from nnfuzz.backend.target import DIRECT
+from nnfuzz.check.judgements import Judgements
+from nnfuzz.check.versions import admitted_by_schema, newest_of_version, version_of
+from nnfuzz.generate.catalog import Catalog, NothingLeft
+from nnfuzz.generate.config import DTYPE_WEIGHTS, GenerateConfig
+from nnfuzz.generate.focus import AGAIN, AIMED, touching
+from nnfuzz.generate.writable import writable
+from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.materialize.exporters import Exporter
+from nnfuzz.materialize.opsets import exporter_of, opset_of, opset_range
+from nnfuzz.operators.motif import Motif
+from nnfuzz.operators.operator import OpSpec
+from nnfuzz.operators.registry import OpRegistry
+from nnfuzz.testcase.case import CaseConfig
+from nnfuzz.testcase.seeds import SeedLibrary
+
+SCARCE = 4.0
+"""Factor at most on the frequency of an operator that few opsets have."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts that the case generators of a producer share in all configurations."""
+
+    registry: OpRegistry
+    motifs: Sequence[Motif]
+    exporters: Mapping[str, Exporter]
+    seeds: SeedLibrary
+    judgements: Judgements
+
+
+def motifs_of(config: CaseConfig, parts: Parts) -> Sequence[Motif]:
+    """The motifs that the chosen operators can write at some opset, and that touch the focus."""
+    found = parts.motifs
+    if config.operators or config.exclude or config.focus:
+        specs = specs_of(replace(config, opset=opset_range(DIRECT)[1]), parts.registry)
+        if config.operators or config.exclude:
+            found = writable(tuple(found), tuple(specs))
+        if config.focus:
+            found = touching(found, specs, config.focus)
+    return found
+
+
+def specs_of(config: CaseConfig, registry: OpRegistry) -> list[type[OpSpec]]:
+    among = registry.of_domains(config.domains)
+    decided = (spec.name for spec in among if spec.edges or spec.carries_nan)
+    usual = [*decided, *config.focus] if config.edges else [spec.name for spec in among]
+    chosen = registry.select(config.operators or usual)
+    excluded = set(registry.select(config.exclude))
+    return [s for s in chosen.specs() if s.name not in excluded and s.since <= config.opset]
+
+
+def newest_signatures(config: CaseConfig, parts: Parts, opsets: tuple[int, ...]) -> list[str]:
+    """The keys of the signatures of operators that have another version at the next newer opset.
+
+    config: of one opset. opsets: all that are drawn with it.
+    """
+    known = parts.judgements
+    specs = [
+        spec
+        for spec in specs_of(config, parts.registry)
+        if newest_of_version(spec, config.opset, opsets, known) == config.opset  # type: ignore[arg-type]
+    ]
+    own = replace(config, refused=keys_holding(config.refused, config, parts))
+    try:
+        admitted = admitted_by_schema(generate_config(own), specs, config.onnx_release, known)
+        return Catalog(specs, admitted).signature_keys()
+    except NothingLeft:
+        return []
+
+
+def keys_holding(keys: Iterable[str], config: CaseConfig, parts: Parts) -> tuple[str, ...]:
+    """Of some written keys those that hold at the opset of a configuration, without exporters: one
+    of a newer opset does where the operator has the same version there.
+    """
+    holding: list[str] = []
+    known = parts.judgements
+    for key in map(SupportKey.parse, keys):
+        marked = opset_of(key.exporter)
+        if not marked:
+            holding.append(str(key))
+        elif exporter_of(key.exporter) == config.exporter and key.operator in parts.registry:
+            spec = parts.registry.get(key.operator)
+            own = version_of(spec, config.opset, known)  # type: ignore[arg-type]
+            if version_of(spec, marked, known) == own:  # type: ignore[arg-type]
+                holding.append(str(key.signature))
+    return tuple(holding)
+
+
+def generate_config(config: CaseConfig) -> GenerateConfig:
+    aimed = bool(config.focus)
+    return GenerateConfig(
+        nodes=config.nodes,
+        motifs=config.motifs * (AIMED if aimed else 1.0),
+        sizes=replace(config.sizes, again=AGAIN) if aimed else config.sizes,
+        dtype_weights={**DTYPE_WEIGHTS, **config.dtypes},
+        refused=frozenset(config.refused),
+        exporter=config.exporter,
+        opset=config.opset,
+        focus=config.focus,
+    )
+
+
+def operator_weights(config: CaseConfig, specs: Sequence[type[OpSpec]]) -> dict[str, float]:
+    """Factors on the frequencies of operators: those that few of the drawn opsets have are the more
+    frequent where they are, up to SCARCE times.
+    """
+    weights, drawn = {}, sorted(config.drawn)
+    for spec in specs:
+        having = len(drawn) - bisect_left(drawn, spec.since)
+        weights[spec.name] = min(len(drawn) / having, SCARCE) if having else 1.0
+    return {name: weight for name, weight in weights.items() if weight != 1.0}
