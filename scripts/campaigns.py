@@ -23,8 +23,7 @@ QUERIES = {
     "occurrences": "SELECT signature, min(idx), count(*) FROM occurrences "
     "WHERE bucket != 'flaky' GROUP BY 1",
     "signatures": "SELECT signature, test FROM findings",
-    "epochs": "SELECT id, refused, (SELECT group_concat(item) FROM avoided WHERE epoch = id) "
-    "FROM epochs",
+    "epochs": "SELECT id, refused, avoided FROM epochs",
     "probes": "SELECT key || ' ' || instance || ' ' || backend, before FROM probes",
 }
 

@@ -25,3 +25,16 @@ def nnfuzz(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedP
     ):
         run(lambda: application()(command))
     return subprocess.CompletedProcess(command, end.value.code, out.getvalue(), err.getvalue())
+
+
+def told(*arguments: object) -> tuple[int, str]:
+    """The exit code of `nnfuzz ARGUMENTS`, and all that it writes."""
+    done = nnfuzz(*arguments)
+    return done.returncode, done.stdout + done.stderr
+
+
+def exit_code(*arguments: object) -> int:
+    """The exit code of `nnfuzz ARGUMENTS`, which writes to the streams of the caller."""
+    with pytest.raises(SystemExit) as end:
+        run(lambda: application()([*map(str, arguments)]))
+    return end.value.code

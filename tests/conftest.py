@@ -8,9 +8,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from nnfuzz.sandbox.forkserver import ForkServer
+from tests.backend.releases import make_index
 from tests.servers import Pool, using
 
-STARTING = {"sandbox", "backend", "test_processes.py", "test_chaos.py"}
+STARTING = {"sandbox", "backend", "test_processes.py", "test_torment.py"}
 """Rooms and modules whose tests are about how processes start and die; all others have fork servers
 from a pool."""
 
@@ -63,3 +64,11 @@ def server():
     """One fork server for all sandboxes of the session: what they share must not matter."""
     with ForkServer(("numpy", "onnx", "nnfuzz.backend.service")) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def release_index(tmp_path_factory):
+    """A package index with releases of a toy compiler; environments stand once, beside it."""
+    folder = tmp_path_factory.mktemp("releases") / "wheels"
+    make_index(folder)
+    return folder

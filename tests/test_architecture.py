@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 ROOMS = (
     "base ir operators solve generate materialize inputs vary sandbox backend "
     "compare check testcase triage experiment reduction records feedback store findings "
-    "corpus bugs metrics parts campaign library cli fuzz "
+    "corpus bugs metrics campaign library cli fuzz "
     "__main__"
 ).split()
 ALLOWED = {

@@ -29,6 +29,7 @@ SHORTER = {
     r"(generate\b.*)--count \d+": r"\1--count 2 --nodes 3",
     r"ops check$": "ops check Add",  # of all operators: minutes
     r"reduce (\S+)$": r"reduce \1 --budget 20",
+    r"fuzz --backend tvm": "fuzz --backend onnxruntime",
     r"check (\S+\.onnx)$": r"check \1 --backend onnxruntime",  # by default all that are here
     # Campaigns last a minute by default, and 10 seconds of that go to probes.
     r" fuzz\b(?!.*--tests)(.*)$": r" fuzz\1 --tests 1 --nodes 3 --set probe=1s",
@@ -71,7 +72,7 @@ class Broken(OnnxRuntime):
 
 
 OF_THE_SHELL = ("cat ", "python ", "sed ")
-"""Commands that pages show beside those of nnfuzz; tests/test_tutorial.py runs them."""
+"""Commands that pages show beside those of nnfuzz; tests/test_documentation.py runs them."""
 
 
 def blocks(text: str) -> str:

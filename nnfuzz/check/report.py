@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 from nnfuzz.operators.waiver import Waiver
@@ -28,7 +28,6 @@ class CheckReport:
     ones that PyTorch rejects as well. needless: broken ones that both judges accept, so that the
     condition is too strict. unconfirmed: solved instances whose values no ONNX runtime can compute.
     empty: instances without elements that were checked.
-    outside: solved instances that were not run, since no input within the domain was found.
     answers: how often each reference implementation agrees, is waived, differs or is unable.
     waived: how often each waiver explained a difference. examples: an instance that shows a waiver,
     as lines; None if none was found.
@@ -38,14 +37,13 @@ class CheckReport:
     forward: int = 0
     backward: int = 0
     unsolved: int = 0
+    unconfirmed: int = 0
     accepted: int = 0
     refused: int = 0
     torch_only: int = 0
     broken: int = 0
     torch_rejects: int = 0
     needless: int = 0
-    unconfirmed: int = 0
-    outside: int = 0
     empty: int = 0
     problems: list[str] = field(default_factory=list)
     example: str = ""
@@ -69,10 +67,7 @@ class CheckReport:
             self.problems.append(text)
 
 
-COLUMNS = (
-    "operator, forward, backward, unsolved, unconfirmed, accepted, refused, torch only, broken, "
-    "torch rejects, needless, empty, problems"
-).split(", ")
+COUNTS = tuple(each.name for each in fields(CheckReport) if each.type == "int")
 
 
 def report_table(reports: Sequence[CheckReport]) -> Table:
@@ -84,14 +79,13 @@ def report_table(reports: Sequence[CheckReport]) -> Table:
 
     names = list(dict.fromkeys(name for r in reports for name in r.answers))
     result = Table()
-    for i, column in enumerate([*COLUMNS, *names]):
-        result.add_column(column, justify="right" if i else "left")
+    for i, column in enumerate(["operator", *COUNTS, "problems", *names]):
+        result.add_column(column.replace("_", " "), justify="right" if i else "left")
     for r in reports:
-        share = f"{r.refused} ({r.refused_share:.0%})" if r.refused else "0"
-        counts = (r.forward, r.backward, r.unsolved, r.unconfirmed)
-        tight = (r.accepted, share, r.torch_only)
-        rest = (r.broken, r.torch_rejects, r.needless, r.empty, len(r.problems))
-        cells = [*map(str, (*counts, *tight, *rest)), *(_agreed(r, name) for name in names)]
+        counts = {name: str(getattr(r, name)) for name in COUNTS}
+        if r.refused:
+            counts["refused"] += f" ({r.refused_share:.0%})"
+        cells = [*counts.values(), str(len(r.problems)), *(_agreed(r, name) for name in names)]
         result.add_row(r.operator, *cells, style="" if r.ok else "red")
     return result
 

@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnfuzz.backend.outcome import Stage
 from nnfuzz.check.reference_implementations import Arrays
 
 if TYPE_CHECKING:
     import onnx
     from onnx.reference.op_run import OpRun
-
-    from nnfuzz.backend.contract import Backend
 
 Runtime = Callable[["onnx.ModelProto", Sequence[np.ndarray]], Arrays]
 """Runs a model with inputs x0, x1 ... Raises: Unavailable, or any other error."""
@@ -40,7 +37,7 @@ def run_reference(
 
     try:
         with np.errstate(all="ignore"):
-            outputs = ReferenceEvaluator(model, new_ops=list(own)).run(None, _named(arrays))
+            outputs = ReferenceEvaluator(model, new_ops=list(own)).run(None, named(arrays))
     except Exception as error:
         raise Unavailable(f"{type(error).__name__}: {error}") from None
     return [np.asarray(a) for a in outputs]
@@ -65,29 +62,8 @@ def run_body(model: onnx.ModelProto, arrays: Sequence[np.ndarray]) -> Arrays:
     return run_reference(opened, arrays)
 
 
-def runtime_of(backend: Backend) -> Runtime:
-    """A backend at its least optimised level, run in this process.
-
-    Raises (the runtime): Unavailable for models that the backend itself calls unsupported.
-    """
-
-    def run(model: onnx.ModelProto, arrays: Sequence[np.ndarray]) -> Arrays:
-        stage = Stage.COMPILE
-        try:
-            imported = backend.import_model(model.SerializeToString())
-            program = backend.compile(imported, backend.levels[0])
-            stage = Stage.EXECUTE
-            outputs = program(_named(arrays))
-        except Exception as error:
-            if backend.is_unsupported(error, stage):
-                raise Unavailable(str(error)) from None
-            raise
-        return [outputs[name] for name in imported.outputs]
-
-    return run
-
-
-def _named(arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+def named(arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+    """Inputs by the names that `one_node` gives them."""
     return {f"x{i}": array for i, array in enumerate(arrays)}
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from nnfuzz.backend.contract import Backend, meant, suggest
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec, plugin_name
@@ -23,14 +21,15 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.bugs.bug import Bug
 from nnfuzz.bugs.ledger import Ledger, bugs_of, is_ledger, known_bugs
 from nnfuzz.campaign.configuration import case_settings, chosen_backends, make_config
+from nnfuzz.campaign.merging import MERGED
 from nnfuzz.campaign.session import CampaignResult, run_campaign
+from nnfuzz.cli.consent import Consent
 from nnfuzz.cli.errors import tell
 from nnfuzz.corpus.layout import Entry
 from nnfuzz.corpus.producers import Producers
 from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.findings.causes import known_by
 from nnfuzz.library.case import operator_registry
-from nnfuzz.parts.sources import SOURCES
 from nnfuzz.records.config import CampaignConfig, ConfigError
 from nnfuzz.records.observer import Observer
 from nnfuzz.store.store import Store
@@ -46,10 +45,6 @@ NEARLY = 0.85
 PER_PASS, TRIED = 16, 300
 """Models that a pass changes, and how many are looked through for them: a few seconds with a
 compiler of milliseconds per model."""
-
-
-Allow = Callable[[Iterable[str]], None]
-"""Raises an error if one of the plug-ins of a foreign folder may not run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,23 +179,9 @@ def _changed(
     return [cases[:PER_PASS] for cases in changed.values()]
 
 
-def config_to_go_on(
-    stored: CampaignConfig, request: Request, allow: Allow
-) -> tuple[CampaignConfig, BackendRegistry]:
-    """The settings of a campaign with the limits that are given anew. Raises: ConfigError."""
-    given = case_settings(request.settings)
-    allow(stored.plugins)
-    registry = BackendRegistry.discover(stored.plugins)
-    if request.backends:
-        given["backends"] = tuple(registry.parse(text) for text in request.backends)
-    if request.known or request.baseline:
-        given["known"] = request.known_lines(registry)
-    return stored.resumed_with(given), registry
-
-
 @dataclass(frozen=True)
 class Campaign:
-    """A campaign's folder with its settings and backends. A context manager.
+    """A campaign's folder with its settings and backends.
 
     servers: of compilers that were imported for the settings.
     """
@@ -209,38 +190,7 @@ class Campaign:
     config: CampaignConfig
     registry: BackendRegistry
     resumes: bool
-    servers: CompilerServers = field(default_factory=CompilerServers)
-
-    @classmethod
-    def create(cls, request: Request) -> Self:
-        """Raises: ConfigError, StoreError if the folder holds something; see `new_config`."""
-        servers = CompilerServers()
-        try:
-            config, registry = new_config(request, servers)
-            folder = request.out or default_folder(config.backends)
-            store = Store.create(folder, as_json(config))
-        except BaseException:
-            servers.close()
-            raise
-        return cls(store, config, registry, False, servers)
-
-    @classmethod
-    def resume(cls, request: Request, allow: Allow) -> Self:
-        """Raises: ConfigError, StoreError, and what `allow` raises."""
-        if request.out is None:
-            raise ConfigError("--resume needs --out DIR: which campaign shall go on?")
-        store = Store.open(request.out)
-        try:
-            if store.meta(SOURCES) is not None:
-                raise ConfigError(f"{request.out} was merged by nnfuzz merge: go on with its parts")
-            stored = CampaignConfig.from_json(store.config())
-            config, registry = config_to_go_on(stored, request, allow)
-            refuse_finished(store, config)
-            store.set_meta("config", as_json(config))
-        except BaseException:
-            store.close()
-            raise
-        return cls(store, config, registry, True)
+    servers: CompilerServers
 
     @property
     def folder(self) -> Path:
@@ -263,12 +213,43 @@ class Campaign:
                 self.store.discard()
             raise
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, kind: type | None, error: object, trace: TracebackType | None) -> None:
-        self.servers.close()
-        self.store.close()
+@contextmanager
+def opened_campaign(request: Request, resume: bool = False) -> Iterator[Campaign]:
+    """A new campaign, or one that goes on with the limits that are given anew.
+
+    Raises: ConfigError, StoreError if the folder holds something, UsageError for plug-ins that may
+    not run; see `new_config`.
+    """
+    with ExitStack() as stack:
+        servers = CompilerServers()
+        stack.callback(servers.close)
+        if resume:
+            if request.out is None:
+                raise ConfigError("--resume needs --out DIR: which campaign shall go on?")
+            store = stack.enter_context(Store.open(request.out))
+            config, registry = _config_to_go_on(store, request)
+            refuse_finished(store, config)
+            store.set_meta("config", as_json(config))
+        else:
+            config, registry = new_config(request, servers)
+            folder = request.out or default_folder(config.backends)
+            store = stack.enter_context(Store.create(folder, as_json(config)))
+        yield Campaign(store, config, registry, resume, servers)
+
+
+def _config_to_go_on(store: Store, request: Request) -> tuple[CampaignConfig, BackendRegistry]:
+    """The settings of a campaign with the limits that are given anew."""
+    if store.meta(MERGED):
+        raise ConfigError(f"{store.folder} was merged by nnfuzz merge: go on with its parts")
+    stored, given = CampaignConfig.from_json(store.config()), case_settings(request.settings)
+    Consent(store.folder, request.plugins).require(stored.plugins)
+    registry = BackendRegistry.discover(stored.plugins)
+    if request.backends:
+        given["backends"] = tuple(registry.parse(text) for text in request.backends)
+    if request.known or request.baseline:
+        given["known"] = request.known_lines(registry)
+    return stored.resumed_with(given), registry
 
 
 def refuse_finished(store: Store, config: CampaignConfig) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -66,6 +67,11 @@ def write_whole(file: Path, data: bytes) -> None:
             file.write_bytes(data)
         else:
             write_atomically(file, data)
+
+
+def write_json(file: Path, data: object) -> None:
+    """Writes data as `write_whole` does. Raises: UsageError."""
+    write_whole(file, json.dumps(data, indent=1, default=str).encode() + b"\n")
 
 
 def shard(text: str | None) -> Shard:

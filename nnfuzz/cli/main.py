@@ -13,16 +13,13 @@ import typer
 
 from nnfuzz.base.text import one_line
 from nnfuzz.cli.commands.backends import backends
-from nnfuzz.cli.commands.bisect import bisect
 from nnfuzz.cli.commands.bugs import bugs
 from nnfuzz.cli.commands.check import check
-from nnfuzz.cli.commands.file import file
+from nnfuzz.cli.commands.findings import bisect, file, reduce, replay
 from nnfuzz.cli.commands.fuzz import fuzz, merge, settings
 from nnfuzz.cli.commands.generate import generate
 from nnfuzz.cli.commands.metrics import metrics
 from nnfuzz.cli.commands.ops import ops
-from nnfuzz.cli.commands.reduce import reduce
-from nnfuzz.cli.commands.replay import replay
 from nnfuzz.cli.commands.report import report, serve
 from nnfuzz.cli.commands.rewrite import rewrite
 from nnfuzz.cli.commands.select import select

@@ -167,6 +167,8 @@ Backends = Annotated[
         "-b",
     ),
 ]
+FindingFolder = Annotated[Path, typer.Argument(help="Folder of a finding.", show_default=False)]
+CampaignFolder = Annotated[Path, typer.Argument(help="Folder of a campaign.", show_default=False)]
 OwnBackend = Annotated[
     str,
     TESTED.option(

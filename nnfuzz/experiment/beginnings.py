@@ -6,6 +6,7 @@ dies in the same way ends with the operator that distinguishes one such death fr
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -98,14 +99,9 @@ def operator_of_death(case: TestCase, dies: Dies) -> str:
     It takes a logarithm of the number of operators, and one fresh process to confirm.
     """
     beginnings = Beginnings(case)
-    survived, died = 0, len(beginnings)
+    counts = range(len(beginnings))
     try:
-        while died - survived > 1:
-            middle = (survived + died) // 2
-            if dies(beginnings.case(middle), False):
-                died = middle
-            else:
-                survived = middle
+        died = bisect_left(counts, True, lo=1, key=lambda n: dies(beginnings.case(n), False))
         confirmed = dies(beginnings.case(died), True)
     except KeyError:  # the exporter of the model has other names
         return ""

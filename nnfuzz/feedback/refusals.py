@@ -15,7 +15,7 @@ def refusals(tests: Iterable[TestRow]) -> dict[str, dict[str, dict[str, int]]]:
     """Kind of fault -> backend -> answer -> tests; the worst answer of a test's levels counts."""
     by_kind: dict[str, dict[str, Counter[str]]] = {}
     for row in tests:
-        kinds = [name.removeprefix(PLANTED) for name in row.motifs if name.startswith(PLANTED)]
+        kinds = [name.removeprefix(PLANTED) for name in row.variations if name.startswith(PLANTED)]
         for backend, levels in row.outcomes.items() if kinds else ():
             answers = {_answer(level) for level in levels.values()}
             counts = by_kind.setdefault(kinds[0], {}).setdefault(backend, Counter())

@@ -92,6 +92,7 @@ class _Document:
     outcomes: tuple[Outcome, ...]
     graph: GraphView
     campaign: Mapping[str, Json]
+    variations: tuple[str, ...] = ()
     fault: Fault | None = None
 
 
@@ -211,6 +212,7 @@ def _to_json(finding: Finding) -> dict[str, object]:
         "test": str(case.id),
         "exporter": case.exporter,
         "opset": case.opset,
+        "variations": list(case.variations),
         "config": dict(finding.config),
         "versions": dict(finding.versions),
         "verdict": as_json(finding.verdict) if finding.verdict else None,
@@ -272,6 +274,7 @@ def _case(data: _Document, folder: Path) -> TestCase:
         exporter=data.exporter,
         opset=data.opset,
         fault=data.fault,
+        variations=data.variations,
         plain=_model(folder, "plain.onnx"),
         plain_inputs=_arrays(folder, "plain_inputs.npz"),
     )

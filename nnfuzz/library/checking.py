@@ -17,13 +17,12 @@ from nnfuzz.backend.agreement import strange
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.target import CPU, DIRECT, ONNX, Target
-from nnfuzz.base.threads import one_thread
 from nnfuzz.compare.mismatch import Contradiction, Mismatch
 from nnfuzz.experiment.result import Result
 from nnfuzz.ir.dtypes import is_floating
 from nnfuzz.ir.view import NO_GRAPH
-from nnfuzz.library.case import case_from_onnx, model_proto, operator_registry
-from nnfuzz.library.experiment import Experiment, check_targets
+from nnfuzz.library.case import case_from_onnx, model_proto
+from nnfuzz.library.experiment import Experiment, Oracle, check_targets
 from nnfuzz.library.model_check import Computed, ModelCheck, Output, OutputState, Place
 from nnfuzz.library.plugins import known_plugins
 from nnfuzz.records.finding import Finding
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
 
     from nnfuzz.compare.criterion import Criterion
     from nnfuzz.compare.envelope import Enclosure, Envelope
-    from nnfuzz.ir.graph import Graph
-    from nnfuzz.operators.registry import OpRegistry
 
 MESSAGE = 400  # characters of a compiler's message
 UNREACHED = ("it needs what only a compiler can compute, or no input decides on it",)
@@ -83,12 +80,12 @@ def check_model(
     criterion = Criterion.parse(tolerance) if tolerance else None
     watch("reading the model")
     case = model if isinstance(model, TestCase) else case_to_check(model, inputs, seed, plugins)
-    registry = operator_registry(plugins)
+    oracle = Oracle(plugins)
     targets = targets or installed_compilers(plugins)
     with Experiment(targets, plugins, isolated=False) as run:
         watch(f"running {', '.join(spec.label for spec in run.specs)}")
         result = run(case)
-        own = _Examination(run, case, registry, criterion, localise, watch)
+        own = _Examination(run, case, oracle, criterion, localise, watch)
         if values and case.graph:
             own.look()
         places = [own.place(finding) for finding in run.findings(result)]
@@ -98,7 +95,7 @@ def check_model(
         known = {target for place in places for target in place.targets}
         with Experiment(targets, plugins, tolerance=tolerance, isolated=False) as run:
             watch("looking at what is beyond your tolerance")
-            again = _Examination(run, case, registry, criterion, localise, watch)
+            again = _Examination(run, case, oracle, criterion, localise, watch)
             for finding in run.findings(run(case)):
                 if known.isdisjoint(map(label, finding.failure.targets)):
                     places.append(replace(again.place(finding), criterion=str(criterion)))
@@ -189,7 +186,7 @@ class _Examination:
 
     run: Experiment
     case: TestCase
-    registry: OpRegistry
+    oracle: Oracle
     criterion: Criterion | None
     localise: bool
     watch: Callable[[str], None]
@@ -283,7 +280,7 @@ class _Examination:
         """
         from nnfuzz.testcase.foreign import with_outputs
 
-        graph = self._graph(self.case)
+        graph = self.oracle.graph(self.case)
         nodes = graph.nodes[:count]
         read = {name for node in nodes for name in node.inputs} - {*graph.outputs}
         ends = [name for node in nodes for name in node.outputs if name not in read]
@@ -334,8 +331,6 @@ class _Examination:
         """The envelopes of a case's outputs, of the exposed case's envelopes where both are made
         alike: computing them takes longest.
         """
-        from nnfuzz.compare.edges import enclosure
-
         whole = self.exposed
         if (
             whole is None
@@ -344,16 +339,8 @@ class _Examination:
         ):
             whole = case
         if self._latest is None or self._latest[0] is not whole:
-            with one_thread():
-                params = {**whole.inputs, **whole.weights}
-                made = enclosure(self._graph(whole), params, whole.expected)
-            self._latest = whole, made
+            self._latest = whole, self.oracle.enclosure(whole)
         return self._latest[1]
-
-    def _graph(self, case: TestCase) -> Graph:
-        from nnfuzz.ir.graph import Graph
-
-        return Graph.of(case.graph, self.registry.get)
 
     def _computed(self, name: str, outcome: Outcome, bounds: Envelope, result: Result) -> Computed:
         from nnfuzz.compare.criterion import distance

@@ -31,6 +31,7 @@ from nnfuzz.testcase.client import LocalProducer, ProducerClient
 
 if TYPE_CHECKING:
     from nnfuzz.compare.envelope import Enclosure, Envelope
+    from nnfuzz.ir.graph import Graph
     from nnfuzz.operators.registry import OpRegistry
     from nnfuzz.reduction.engine import ReductionProgress
 
@@ -296,7 +297,7 @@ class Oracle:
         parsed = Target.parse(target) if isinstance(target, str) else target
         arrays = _outputs(case, outputs)
         with one_thread():
-            bounds = self._enclosure(case)
+            bounds = self.enclosure(case)
             return with_widths(judged(bounds, {parsed: arrays}), bounds)
 
     def envelope(self, case: TestCase) -> dict[str, Envelope]:
@@ -307,15 +308,20 @@ class Oracle:
         Raises: ReferenceFault, TypeError if it is no test case.
         """
         check_case(case)
-        with one_thread():
-            return self._enclosure(case).envelopes
+        return self.enclosure(case).envelopes
 
-    def _enclosure(self, case: TestCase) -> Enclosure:
+    def enclosure(self, case: TestCase) -> Enclosure:
+        """The envelopes with what they rest on. Raises: ReferenceFault."""
         from nnfuzz.compare.edges import enclosure
+
+        with one_thread():
+            return enclosure(self.graph(case), {**case.inputs, **case.weights}, case.expected)
+
+    def graph(self, case: TestCase) -> Graph:
+        """The graph of a case with its operators."""
         from nnfuzz.ir.graph import Graph
 
-        graph, params = Graph.of(case.graph, self._registry.get), {**case.inputs, **case.weights}
-        return enclosure(graph, params, case.expected)
+        return Graph.of(case.graph, self._registry.get)
 
     @cached_property
     def _registry(self) -> OpRegistry:

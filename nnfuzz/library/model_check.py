@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
 from nnfuzz.base.reading import JsonObject
-from nnfuzz.base.writing import as_json
+from nnfuzz.base.writing import UNWRITTEN, as_json, fields_as_json
 from nnfuzz.compare.mismatch import ENOUGH, Mismatch, Number
 from nnfuzz.experiment.result import Result
 from nnfuzz.findings.text import environment
@@ -150,7 +150,7 @@ class Place:
     "" if it was not.
     """
 
-    finding: Finding
+    finding: Finding = field(metadata=UNWRITTEN)
     targets: tuple[str, ...]
     value: str = ""
     operator: str = ""
@@ -256,13 +256,6 @@ class ModelCheck:
 
     def to_json(self) -> JsonObject:
         """Everything but the arrays, as values that JSON has."""
-        from dataclasses import asdict
-
-        def place(own: Place) -> JsonObject:
-            kept = {k: v for k, v in vars(own).items() if k not in ("finding", "wrong")}
-            wrong = asdict(own.wrong) if own.wrong else None
-            return {**kept, "wrong": wrong, "signature": as_json(own.finding.signature)}
-
         return {
             "schema": SCHEMA,
             "ok": self.ok,
@@ -271,10 +264,13 @@ class ModelCheck:
             "summary": self.summary(),
             "inputs": {n: [str(a.dtype), list(a.shape)] for n, a in self.case.inputs.items()},
             "tolerance": self.criterion,
-            "targets": [as_json(o) for o in self.result.outcomes],
-            "outputs": [asdict(output) for output in self.outputs],
-            "nodes": [asdict(value) for value in self.values],
-            "failures": [place(own) for own in self.places],
+            "targets": as_json(self.result.outcomes),
+            "outputs": as_json(self.outputs),
+            "nodes": as_json(self.values),
+            "failures": [
+                {**fields_as_json(own), "signature": as_json(own.finding.signature)}
+                for own in self.places
+            ],
             "notes": list(self.notes),
         }
 
@@ -282,8 +278,6 @@ class ModelCheck:
         """Writes every failure as a finding's folder inside of `folder`; returns the same check
         with their paths. Raises: OSError.
         """
-        from dataclasses import replace
-
         saved = [replace(p, folder=str(save_finding(p.finding, folder))) for p in self.places]
         return replace(self, places=tuple(saved))
 

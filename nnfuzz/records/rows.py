@@ -20,8 +20,8 @@ class TestRow:
 
     status: "run", or why nothing ran (a stage of NotProduced, or "fault"). outcomes: backend ->
     level -> short form of the outcome. seconds: by phase. features: of the graph, None without one.
-    motifs: see TestCase. digest: of the test case, equal on all machines. exporter, items: see
-    Observed. `Store` reads features back from a table of their own.
+    digest: of the test case, equal on all machines. exporter, items: see Observed. variations:
+    see TestCase. `Store` reads features back from a table of their own.
     """
 
     __test__ = False
@@ -33,9 +33,9 @@ class TestRow:
     seconds: dict[str, float] = field(default_factory=dict)
     comparable: float | None = None
     features: Features | None = None
-    motifs: tuple[str, ...] = ()
     digest: str = ""
     exporter: str = ""
+    variations: tuple[str, ...] = ()
     items: tuple[str, ...] = ()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 
 from nnfuzz.backend.outcome import Brief
@@ -11,14 +11,12 @@ from nnfuzz.ir.features import Features
 from nnfuzz.records.rows import TestRow
 from nnfuzz.store.columns import dumps, loads
 from nnfuzz.store.database import Table, end_of
+from nnfuzz.store.statistics import plain_name
 from nnfuzz.testcase.identity import Numbered
 
 MOST_FAULTS = 2
 """Faults of one test after which no session tries it again."""
-OF_TESTS = ("tests", "features", "motifs")
-"""Tables with rows of single tests."""
-_COLUMNS = """idx, status, epoch, outcomes, seconds, comparable, coalesce(names, ''), digest,
-    exporter, items"""
+_COLUMNS = "idx, status, epoch, outcomes, seconds, comparable, digest, exporter, variations, items"
 Outcomes = dict[str, dict[str, Brief]]
 """Backend -> level -> the stored summary of the outcome."""
 
@@ -29,15 +27,13 @@ class CampaignTests(Table):
     def add(self, test: TestRow, at: float) -> None:
         """Keeps a test. at: seconds since 1970."""
         seconds = {phase: round(value, 6) for phase, value in test.seconds.items()}
-        self._db.put("tests", test, idx=test.index, at=at, seconds=seconds)
-        if test.features:
-            self._db.put("features", idx=test.index, graph=dumps(as_json(test.features)))
-        if test.motifs:
-            self._db.put("motifs", idx=test.index, names=" ".join(test.motifs))
+        features = dumps(as_json(test.features)) if test.features else None
+        own: dict[str, object] = {"seconds": seconds, "features": features}
+        self._db.put("tests", test, "", idx=test.index, at=at, **own)
 
     def rows(self) -> Iterator[TestRow]:
         """Yields all tests by index, without errors and features. Raises: Unreadable."""
-        query = f"SELECT {_COLUMNS}, '' FROM tests LEFT JOIN motifs USING (idx) ORDER BY idx"
+        query = f"SELECT {_COLUMNS}, NULL FROM tests ORDER BY idx"
         return (_row(*columns) for columns in self._db.execute(query))
 
     def recorded_after(self, at: float, index: int) -> Iterator[tuple[float, TestRow]]:
@@ -45,11 +41,16 @@ class CampaignTests(Table):
         order of recording: the time, and the row with features. Raises: Unreadable.
         """
         query = f"""
-            SELECT at, {_COLUMNS}, coalesce(graph, '')
-            FROM tests LEFT JOIN motifs USING (idx) LEFT JOIN features USING (idx)
-            WHERE (at, idx) > (?, ?) ORDER BY at, idx"""
+            SELECT at, {_COLUMNS}, features FROM tests WHERE (at, idx) > (?, ?)
+            ORDER BY at, idx"""
         for recorded, *columns in self._db.execute(query, at, index):
             yield recorded, _row(*columns)
+
+    def variations(self, index: int | None) -> set[str]:
+        """The names of the variations of a test, without kinds of near misses; none for a probe."""
+        query = "SELECT variations FROM tests WHERE idx = ?"
+        found = self._db.execute(query, index).fetchone()
+        return set(map(plain_name, found[0].splitlines())) if found else set()
 
     def done(self) -> Iterator[int]:
         """Yields the indexes that need no more work, the lowest first."""
@@ -62,15 +63,9 @@ class CampaignTests(Table):
 
     def features(self) -> Iterator[tuple[int, Features]]:
         """Yields index and features of every graph that was kept, by index."""
-        for index, text in self._db.execute("SELECT idx, graph FROM features ORDER BY idx"):
+        query = "SELECT idx, features FROM tests WHERE features IS NOT NULL ORDER BY idx"
+        for index, text in self._db.execute(query):
             yield index, loads(Features, text)
-
-    def forget(self, indexes: Iterable[int]) -> None:
-        """Removes the rows of tests, and the rows of other tables that belong to them alone."""
-        with self._db.transaction():
-            gone = list(indexes)
-            for table in OF_TESTS:
-                self._db.delete(table, "idx", gone)
 
     def forget_faults(self, seed: int) -> tuple[list[int], list[int]]:
         """Removes the tests that a fault of nnfuzz left without a result, so that they are made
@@ -86,8 +81,7 @@ class CampaignTests(Table):
         for index in again:
             query = "UPDATE events SET kind = 'retried' WHERE kind = 'fault' AND test = ?"
             self._db.execute(query, f"{of_seed}{index}")
-        if again:
-            self.forget(again)
+            self._db.execute("DELETE FROM tests WHERE idx = ?", index)
         return again, sorted(faults.keys() - again)
 
 
@@ -98,11 +92,11 @@ def _row(
     outcomes: str,
     seconds: str,
     comparable: float | None,
-    motifs: str,
     digest: str,
     exporter: str,
+    variations: str,
     items: str,
-    graph: str,
+    features: str | None,
 ) -> TestRow:
     return TestRow(
         index,
@@ -111,10 +105,10 @@ def _row(
         outcomes_of(outcomes),
         loads(dict[str, float], seconds),
         comparable,
-        loads(Features, graph) if graph else None,
-        tuple(motifs.split()),
+        loads(Features, features) if features else None,
         digest,
         exporter,
+        tuple(variations.splitlines()),
         tuple(items.splitlines()),
     )
 

@@ -8,7 +8,7 @@ import json
 import os
 import sqlite3
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import IO, Any, Self, TypeVar
@@ -193,7 +193,7 @@ class Database:
         cursor = self.execute(query, *values)
         return records(kind, [name for name, *_ in cursor.description], cursor)
 
-    def put(self, table: str, record: object = None, /, conflict: str = "", **own: object) -> None:
+    def put(self, table: str, record: object = None, conflict: str = "", /, **own: object) -> None:
         """Adds a row, in place of one with the same key unless `conflict` is another SQL clause.
 
         A column is the entry of `own` under its name, or else the field of the record.
@@ -203,15 +203,9 @@ class Database:
         marks = ", ".join("?" * len(row))
         self.execute(f"INSERT {how}INTO {table} VALUES ({marks}) {conflict}", *row)
 
-    def put_all(self, table: str, rows: Iterable[Sequence[SqlValue]]) -> None:
-        """Adds whole rows of a table, each in place of one with its key."""
-        marks = ", ".join("?" * len(_columns(table)))
-        self.connection.executemany(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", rows)
-
-    def delete(self, table: str, name: str, values: Iterable[SqlValue]) -> None:
-        """Removes the rows in which a column has one of the values."""
-        query = f"DELETE FROM {table} WHERE {name} = ?"
-        self.connection.executemany(query, [(value,) for value in values])
+    def columns(self, table: str) -> tuple[str, ...]:
+        """The names of a table's columns, in order."""
+        return _columns(table)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:

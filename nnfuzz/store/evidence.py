@@ -135,9 +135,9 @@ def with_row(evidence: Evidence, variables: Mapping[str, Sequence[int]]) -> Evid
         dict(evidence.seconds),
         result.comparable if result else None,
         features(graph) if graph else None,
-        result.case.planted if result else (),
         made.digest() if made else "",
         made.generated_for if made else "",
+        result.case.variations if result else (),
         items_of(graph, variables),
     )
     return replace(evidence, row=row)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import time
 from bisect import bisect_right
 from collections import Counter
@@ -11,9 +10,6 @@ from collections.abc import Callable
 from nnfuzz.base.reading import MOST, Unreadable
 from nnfuzz.store.columns import dumps, loads
 from nnfuzz.store.database import Database, Table
-
-HOST = "host"
-"""In the meta table: the name of the machine that has worked on it last."""
 
 
 class Sessions(Table):
@@ -40,7 +36,6 @@ class Sessions(Table):
             self._started,
         )
         self._session = cursor.lastrowid
-        self._db.set_meta(HOST, platform.node())
 
     def restart_clock(self) -> None:
         """Leaves out the seconds up to now, in which compilers and PyTorch were imported."""

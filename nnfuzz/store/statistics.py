@@ -11,6 +11,8 @@ from nnfuzz.records.rows import TestRow
 
 PHASES = ("generate", "materialize", "export", "inputs", "execute", "compare")
 _STEP = math.log(1.02)
+MISSED = "~"
+"""Stands between a motif and the kind of a near miss, see nnfuzz.operators.motif."""
 Number = TypeVar("Number", int, float)
 
 
@@ -40,11 +42,16 @@ class Histogram:
         return math.exp(median(self._counts) * _STEP) if self.total else math.nan
 
 
+def plain_name(variation: str) -> str:
+    """The name of a variation without the kind of a near miss."""
+    return variation.partition(MISSED)[0]
+
+
 class Statistics:
     """Counts over all sessions of a campaign.
 
     outcomes: by kind, one per (test, backend, level). not_run: indexes without a test, by reason.
-    motifs: planted ones by name, with "~" and the kind behind it where one is a near miss.
+    variations, variation_seconds: tests and seconds in all phases, by name of the variation.
     writers: tests that ran, by exporter, with the opset where that was drawn. comparable: shares of
     outputs, to four places.
     """
@@ -56,7 +63,8 @@ class Statistics:
         self.writers: Counter[str] = Counter()
         self.outcomes: Counter[str] = Counter({kind.value: 0 for kind in OutcomeKind})
         self.by_backend: dict[str, Counter[str]] = {}
-        self.motifs: Counter[str] = Counter()
+        self.variations: Counter[str] = Counter()
+        self.variation_seconds: dict[str, float] = {}
         self.phases = {phase: Histogram() for phase in PHASES}
         self.comparable: Counter[float] = Counter()
         self.full_checks = 0
@@ -69,10 +77,13 @@ class Statistics:
             self.writers[row.exporter] += 1
         else:
             self.not_run[row.status] += 1
-        self.motifs.update(row.motifs)
-        for phase, seconds in row.seconds.items():
+        names = list(dict.fromkeys(map(plain_name, row.variations)))
+        self.variations.update(names)
+        seconds, spent = self.variation_seconds, sum(row.seconds.values())
+        seconds.update({name: seconds.get(name, 0.0) + spent for name in names})
+        for phase, value in row.seconds.items():
             if phase in self.phases:
-                self.phases[phase].add(seconds)
+                self.phases[phase].add(value)
         for backend, levels in row.outcomes.items():
             counts = self.by_backend.setdefault(backend, Counter())
             for outcome in levels.values():
@@ -80,6 +91,10 @@ class Statistics:
                 counts[outcome.kind] += 1
         if row.comparable is not None:
             self.comparable[round(row.comparable, 4)] += 1
+
+    def variation_ms(self, name: str) -> float:
+        """Mean milliseconds, in all phases, of the tests with a variation."""
+        return round(1e3 * self.variation_seconds[name] / self.variations[name], 3)
 
     def phase_ms(self) -> dict[str, float]:
         """Median milliseconds per phase; phases that never ran are left out."""

@@ -19,15 +19,11 @@ from nnfuzz.records.order import by_value
 from nnfuzz.records.rows import FindingRow, Observed, Record
 from nnfuzz.store.campaign_tests import MOST_FAULTS, CampaignTests, outcomes_of
 from nnfuzz.store.database import Database, StoreError
-from nnfuzz.store.events import Events
-from nnfuzz.store.hangs import Hangs
-from nnfuzz.store.occurrences import Occurrences
-from nnfuzz.store.probes import Probes
-from nnfuzz.store.reductions import ReductionTable
-from nnfuzz.store.restraints import Restraints
+from nnfuzz.store.epochs import Probes, Restraints
+from nnfuzz.store.events import Events, Hangs
+from nnfuzz.store.failures import Occurrences, ReductionTable, Signatures
 from nnfuzz.store.schema import FILE, LOCK
 from nnfuzz.store.sessions import Sessions
-from nnfuzz.store.signatures import Signatures
 from nnfuzz.store.suspicions import Suspicions, merged
 
 __all__ = ["FILE", "MOST_FAULTS", "Store", "StoreError"]
@@ -42,7 +38,7 @@ class Store(Database):
         self.sessions, self.tests, self.events = Sessions(self), CampaignTests(self), Events(self)
         self.restraints, self.probes, self.hangs = Restraints(self), Probes(self), Hangs(self)
         self.occurrences, self.reductions = Occurrences(self), ReductionTable(self)
-        self.signatures = Signatures(self, self.occurrences, self.reductions)
+        self.signatures = Signatures(self, self.occurrences)
 
     def record(self, record: Record) -> None:
         """Adds everything that belongs to one test, or nothing."""

@@ -28,7 +28,7 @@ from nnfuzz.triage.keys import KeyKind
 from nnfuzz.triage.known import KnownFailures
 
 SUMMARY = "summary.json"
-_ONLY_IF_SET = ("refusals", "sources")
+_ONLY_IF_SET = ("refusals",)
 
 
 @dataclass(frozen=True)
@@ -66,15 +66,14 @@ class OwnFigures:
 
 
 @dataclass(frozen=True)
-class PartFigures(OwnFigures):
-    """The figures of one part of a merged campaign. tests: how many there were. host: the machine
-    that worked on it last. seen: the time of its last record, in seconds since 1970.
+class VariationFigures:
+    """The tests with a variation, the findings whose first test has it, and the mean milliseconds
+    of these tests in all phases.
     """
 
-    shard: str = ""
-    tests: int = 0
-    host: str = ""
-    seen: float = 0.0
+    tests: int
+    findings: int = 0
+    ms: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -84,8 +83,7 @@ class Summary(OwnFigures):
     seconds: wall, of all sessions. opsets: how many tests ran at each, by number. sut_share: share
     of these in compilers; sut_shares: by backend. known_unseen: hashes of known failures that did
     not occur. avoided: items that generation avoids; avoided_before: items that it has come back
-    to. refusals: answers to models that must be refused, in campaigns of such. sources: the parts
-    of a merged campaign.
+    to. refusals: answers to models that must be refused, in campaigns of such.
     """
 
     tests: int = 0
@@ -96,7 +94,7 @@ class Summary(OwnFigures):
     outcomes: Mapping[str, int] = field(default_factory=dict)
     outcomes_by_backend: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     not_run: Mapping[str, int] = field(default_factory=dict)
-    motifs: Mapping[str, int] = field(default_factory=dict)
+    variations: Mapping[str, VariationFigures] = field(default_factory=dict)
     opsets: Mapping[str, int] = field(default_factory=dict)
     comparable_median: float | None = None
     findings: int = 0
@@ -122,7 +120,6 @@ class Summary(OwnFigures):
     sut_shares: Mapping[str, float] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     refusals: Mapping[str, Mapping[str, Mapping[str, int]]] | None = None
-    sources: Mapping[str, PartFigures] | None = None
     seed: int | None = None
     config: Mapping[str, object] = field(default_factory=dict)
 
@@ -155,7 +152,10 @@ class Summary(OwnFigures):
             outcomes=dict(figures.outcomes),
             outcomes_by_backend={k: dict(v) for k, v in figures.by_backend.items()},
             not_run=dict(figures.not_run),
-            motifs=dict(sorted(figures.motifs.items())),
+            variations={
+                name: VariationFigures(count, ms=figures.variation_ms(name))
+                for name, count in sorted(figures.variations.items())
+            },
             comparable_median=median(comparable) if comparable else None,
             findings=len(findings),
             occurrences=sum(finding.occurrences for finding in findings),
@@ -221,9 +221,14 @@ def summarise(
 def with_findings(summary: Summary, store: Store) -> Summary:
     """Returns the summary with its part about findings made anew."""
     findings, reductions = store.findings(), store.reductions.rows()
+    seen = Counter(name for row in findings for name in store.tests.variations(row.test.index))
     return replace(
         summary,
         findings=len(findings),
+        variations={
+            name: replace(figures, findings=seen[name])
+            for name, figures in summary.variations.items()
+        },
         merged=sum(len(row.duplicates) for row in findings),
         occurrences=sum(row.occurrences for row in findings),
         signatures=tuple(map(_listed, findings)),

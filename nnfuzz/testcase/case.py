@@ -19,8 +19,8 @@ from nnfuzz.materialize.opsets import exporter_of, opset_of, writer
 from nnfuzz.operators.draw import Sizes
 from nnfuzz.sandbox.wire import encode
 from nnfuzz.testcase.identity import TestId
-from nnfuzz.testcase.settings import CaseSettings
-from nnfuzz.vary.faults.fault import PLANTED, Fault
+from nnfuzz.testcase.settings import EMPTY, CaseSettings
+from nnfuzz.vary.faults.fault import Fault
 
 
 class ModelError(ValueError):
@@ -84,10 +84,15 @@ class CaseConfig(CaseSettings):
         draw = zlib.crc32(f"{seed}/{index}/unrestrained".encode()) / 2**32
         return bool(self.avoid) and draw >= self.unrestrained
 
-    def at_edges(self, seed: int, index: int) -> bool:
-        """Whether the test case of an index is made as with `edges`."""
-        draw = zlib.crc32(f"{seed}/{index}/edges".encode()) / 2**32
-        return self.edges or draw < self.edge_share
+    @property
+    def empty_share(self) -> float:
+        """The share of the graphs that may have empty tensors."""
+        return EMPTY if self.edges else 0.0
+
+    @property
+    def rewrite_share(self) -> float:
+        """The share of the models that are rewritten."""
+        return self.empty_share if self.rewrites is None else self.rewrites
 
     @property
     def exporters(self) -> tuple[str, ...]:
@@ -171,8 +176,9 @@ class TestCase:
     serialized ONNX. inputs, weights, expected: arrays by name, in the dtypes of the graph. seconds:
     per phase (generate, materialize, export, inputs), of wall time. discarded: graphs that were
     given up for want of inputs before this one. plain: of a rewritten model what it was before,
-    else empty; `exporter` then names the steps (vary/rewrite/rewriting.py). motifs: names of those
-    planted, with "~" and its kind behind a near miss. generated_for: the exporter, or the writer
+    else empty; `exporter` then names the steps (vary/rewrite/rewriting.py). variations: names of
+    those that made it (nnfuzz.vary), such as "large", "motif:Gelu" with "~" and its kind behind a
+    near miss, "rewrite:times_one". generated_for: the exporter, or the writer
     (nnfuzz.materialize.opsets), whose limits the graph keeps; its exporter is `exporter` unless the
     model has a symbolic dimension or was rewritten. fault: why the model must be refused; then
     graph and `plain` are what it was before, plain_inputs what `plain` is run with, and there is
@@ -192,7 +198,7 @@ class TestCase:
     seconds: dict[str, float] = field(default_factory=dict)
     solver_checks: int = 0
     discarded: int = 0
-    motifs: tuple[str, ...] = ()
+    variations: tuple[str, ...] = ()
     generated_for: str = ""
     plain: bytes = field(default=b"", metadata=UNWRITTEN)
     fault: Fault | None = None
@@ -210,11 +216,6 @@ class TestCase:
             return None
         own = {"model": self.plain, "inputs": self.plain_inputs, "plain_inputs": {}}
         return replace(self, plain=b"", fault=None, **own)  # type: ignore[arg-type]
-
-    @property
-    def planted(self) -> tuple[str, ...]:
-        """The parts that were put into the model on purpose: motifs, or "fault:KIND"."""
-        return self.motifs if self.fault is None else (f"{PLANTED}{self.fault.kind}",)
 
     def source(self, form: str) -> bytes:
         """The input of a backend that reads a form: the model, or a frame of graph and weights (see

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 import time
 import traceback
@@ -12,55 +11,40 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-import numpy as np
-
 from nnfuzz.backend.target import DIRECT
 from nnfuzz.base.code_paths import CodePaths
 from nnfuzz.check.judgements import Judgements
 from nnfuzz.check.versions import admitted_by_schema, newest_of_version, version_of
 from nnfuzz.generate.catalog import Catalog, NothingLeft
 from nnfuzz.generate.config import DTYPE_WEIGHTS, GenerateConfig
-from nnfuzz.generate.coverage_target import CoverageTargets
+from nnfuzz.generate.coverage_target import CoverageTarget, CoverageTargets
 from nnfuzz.generate.engine import Generated, Kept
 from nnfuzz.generate.engines import engine
 from nnfuzz.generate.focus import AGAIN, AIMED, focused_weights, touching
-from nnfuzz.generate.large import LARGE
-from nnfuzz.generate.motif_turns import MotifTurn, motif_turns, skeleton_turns
-from nnfuzz.generate.resizing import Resizable
 from nnfuzz.generate.writable import writable
-from nnfuzz.inputs.edges import at_edges, expected
 from nnfuzz.inputs.search import DRAWS_ONLY, Found, NotFound, SearchConfig, search
 from nnfuzz.ir.graph import Graph
-from nnfuzz.ir.sizes import join_copies
-from nnfuzz.ir.support_key import SupportKey, operators_in
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.view import NO_GRAPH
-from nnfuzz.materialize.dynamic import SizeError, emit_dynamic
 from nnfuzz.materialize.emit import writable_part
 from nnfuzz.materialize.errors import ExporterDied, ExportError, OpsetError
 from nnfuzz.materialize.exporters import Exporter
-from nnfuzz.materialize.older import CHANGED, WHOLE
-from nnfuzz.materialize.opsets import DYNAMIC, exporter_of, opset_of, opset_range
-from nnfuzz.operators.carriers import array
+from nnfuzz.materialize.opsets import exporter_of, opset_of, opset_range
 from nnfuzz.operators.motif import Motif
 from nnfuzz.operators.operator import OpSpec
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.identity import Numbered, Probe, TestId
 from nnfuzz.testcase.seeds import SeedLibrary
-from nnfuzz.testcase.settings import EMPTY
-from nnfuzz.vary.quantize.draft import Form
-from nnfuzz.vary.quantize.twin import Twin, quantised_twin
-from nnfuzz.vary.rewrite.rewriting import (
-    MOST_STEPS,
-    RULES,
-    USUAL,
-    Step,
-    draw_rewriting,
-    form_name,
-    needs,
-    of_kinds,
+from nnfuzz.vary.table import VARIATIONS
+from nnfuzz.vary.variation import (
+    Base,
+    CaseDraft,
+    GraphPlan,
+    NotVaried,
+    Variation,
+    VariedTest,
 )
-from nnfuzz.vary.rewrite.rule import Kind
 
 Report = Callable[[str], None]
 PROBE_NODES = 1
@@ -74,12 +58,7 @@ FAMILY = 8
 KEPT = 4
 """Graphs that a generator remembers the values of: the producers of a campaign work in order."""
 QUICK = SearchConfig(restarts=2, steps=12)
-NOTHING = 0.1
-"""Probability that a fresh dimension of a tensor that may be empty is 0."""
-SPELLED_STEPS = 3
 SCARCE = 4.0
-DIMENSIONS = 4
-"""How many dimensions of a graph may become symbolic ones before it is exported without any."""
 
 
 @dataclass(frozen=True)
@@ -96,10 +75,9 @@ class Parts:
 class CaseGenerator:
     """Makes the test cases of a configuration with one exporter.
 
-    budgets: of the input search, for each graph that is tried in turn.
-
-    catalog: what graphs are made of; targets: what some of them begin with; narrowed: the same
-    without what most of them shall avoid.
+    variations: those that any test may have. budgets: of the input search, for each graph that is
+    tried in turn. catalog: what graphs are made of; targets: what some of them begin with;
+    narrowed: the same without what most of them shall avoid.
     """
 
     def __init__(self, seed: int, config: CaseConfig, parts: Parts) -> None:
@@ -114,7 +92,7 @@ class CaseGenerator:
         self.seed = seed
         self.config = config
         self.specs = _specs(config, parts.registry)
-        self._exporters = parts.exporters
+        self.exporters = parts.exporters
         weights = _operator_weights(config, self.specs)
         if config.focus:
             weights = focused_weights(weights, self.specs, config.focus)
@@ -135,35 +113,12 @@ class CaseGenerator:
         )
         first = [QUICK] * DESCENTS if config.descend else [DRAWS_ONLY] * (ATTEMPTS - 1)
         self.budgets = (*first, SearchConfig())
-        self._rewrites = self._rewrites_of(config)
+        self.variations = [v(config, self.catalog) for v in VARIATIONS if v.applies(config)]
         self._parents = lru_cache(KEPT)(self._parent)
         self.narrowed = self.targets
         if avoided:
             narrowed = Catalog(self.specs, self.restrained, motifs)
             self.narrowed = CoverageTargets(narrowed, config.focus)
-
-    def _rewrites_of(self, config: CaseConfig) -> list[tuple[tuple[str, ...], float, int]]:
-        """Rules that are drawn together, the share of the models for them, and most steps of each.
-
-        They bring in nothing that compilers do not take, and no operator all of whose signatures
-        are refused.
-        """
-        left = operators_in(self.catalog.signature_keys())
-        gone = {*(operators_in(config.refused) - left), *config.unrewritten}
-        kinds = (*(USUAL if config.rewrites else ()), *((Kind.EMPTY,) if config.edges else ()))
-        rewrites = EMPTY if config.rewrites is None else config.rewrites
-        drawn: list[tuple[tuple[Kind, ...], float, int]] = [
-            (kinds, rewrites, MOST_STEPS),
-            ((Kind.SPELLING,), config.spelled, SPELLED_STEPS),
-        ]
-        if config.opset < CHANGED:  # rules write nodes as later opsets have them
-            drawn = []
-        drawn.append(((Kind.FORM, Kind.ENDS), config.forms, 1))
-        made = []
-        for kinds, share, most in drawn:
-            names = [n for n in of_kinds(*kinds) if not any(needs(RULES[n], f) for f in gone)]
-            made += [(tuple(names), share, most)] if names and share else []
-        return made
 
     def produce(
         self, index: int, report: Report, died: tuple[str, str] | None = None
@@ -172,12 +127,54 @@ class CaseGenerator:
 
         died: see nnfuzz.testcase.jobs.Produce.
         """
-        rng, id_ = random.Random(f"{self.seed}/{index}"), Numbered(self.seed, index)
-        if self.config.restrains(self.seed, index):
-            return self._make(id_, rng, self.narrowed, self.restrained, report, died)
-        return self._make(id_, rng, self.targets, self.generate, report, died)
+        for variation in self.variations:
+            if variation.remakes:
+                return self._remade(variation, index, report)
+        return self._making(index, report, died).made()
 
-    def _corpus(self, index: int) -> Sequence[Kept]:
+    def probe(
+        self, probe: Probe, report: Report, died: tuple[str, str] | None = None
+    ) -> TestCase | NotProduced:
+        """A test case of a single operator with the probe's signature. Raises: KeyError."""
+        signature = str(probe.key.signature)
+        rng = random.Random(f"probe/{signature}/{probe.instance}")
+        config = replace(self.generate, nodes=PROBE_NODES, refused=frozenset())
+        catalog = self.catalog.only(signature)
+        test = VariedTest(self.seed, None, self.config, catalog)
+        return _Making(
+            self, probe, test, CoverageTargets(catalog), config, rng, report, died
+        ).made()
+
+    def _remade(self, variation: Variation, index: int, report: Report) -> TestCase | NotProduced:
+        """The test case that a variation makes of others, or why there is none."""
+        last: list[TestCase | NotProduced] = []
+
+        def make(base: Base) -> TestCase | None:
+            if base.key is None:
+                last[:] = [self._making(base.number, report).made()]
+            else:
+                last[:] = [self.probe(Probe(base.key, base.number), report)]
+            return last[0] if isinstance(last[0], TestCase) else None
+
+        id_ = Numbered(self.seed, index)
+        try:
+            test = VariedTest(self.seed, index, self.config, self.catalog)
+            return replace(variation.remade(test, make), id=id_)
+        except NotVaried as error:
+            if last and isinstance(last[0], NotProduced) and last[0].stage == "fault":
+                return replace(last[0], id=id_)
+            return NotProduced(id_, "generate", str(error), generated_for=self.config.writer)
+
+    def _making(self, index: int, report: Report, died: tuple[str, str] | None = None) -> _Making:
+        """The test case of an index before it is begun."""
+        restrained = self.config.restrains(self.seed, index)
+        targets = self.narrowed if restrained else self.targets
+        config = self.restrained if restrained else self.generate
+        test = VariedTest(self.seed, index, self.config, targets.catalog)
+        rng = random.Random(f"{self.seed}/{index}")
+        return _Making(self, Numbered(self.seed, index), test, targets, config, rng, report, died)
+
+    def starts(self, index: int) -> Sequence[Kept]:
         """The graphs that the graph of an index may start from; a function of the index, as the
         graph is.
 
@@ -189,194 +186,158 @@ class CaseGenerator:
         first = index - turn % FAMILY * self.config.among
         return () if first == index else self._parents(first)
 
-    def motif_turns(self, catalog: Catalog, index: int) -> Sequence[MotifTurn]:
-        """The motifs that the graph of an index tries first; with a focus, every second graph
-        begins with an arrangement of its operators or any other motif."""
-        if self.config.focus and index // self.config.among % 2:
-            return ()
-        skeletons = skeleton_turns(catalog, self.seed, index, self.config.skeleton_share)
-        return skeletons or motif_turns(catalog, self.seed, index // self.config.among)
-
     def _parent(self, index: int) -> Sequence[Kept]:
         """The graph of an index with its values; none if no inputs were found."""
-        rng = random.Random(f"{self.seed}/{index}")
-        restrained = self.config.restrains(self.seed, index)
-        targets = self.narrowed if restrained else self.targets
-        config = self.restrained if restrained else self.generate
-        turn = index // self.config.among
-        target = targets.pick(self.seed, turn)
-        turns = self.motif_turns(targets.catalog, index)
-        rng.random()  # as in _make, so that it is the graph of that index
-        made = engine("direct", targets.catalog, config).next(rng, (), target, turns)
-        searched = search(made.graph, random.Random(rng.random()), DRAWS_ONLY)
+        making = self._making(index, lambda stage: None)
+        made = making.grown_anew()
+        searched = search(made.graph, random.Random(making.rng.random()), DRAWS_ONLY)
         if not isinstance(searched, Found):
             return ()
         return [Kept(made.graph, searched.values, made.motifs)]
 
-    def probe(
-        self, probe: Probe, report: Report, died: tuple[str, str] | None = None
-    ) -> TestCase | NotProduced:
-        """A test case of a single operator with the probe's signature. Raises: KeyError."""
-        signature = str(probe.key.signature)
-        rng = random.Random(f"probe/{signature}/{probe.instance}")
-        config = replace(self.generate, nodes=PROBE_NODES, refused=frozenset())
-        targets = CoverageTargets(self.catalog.only(signature))
-        return self._make(probe, rng, targets, config, report, died)
 
-    def _make(
+class _GivenUp(Exception):
+    """No graph of a test case has valid inputs."""
+
+
+class _Making:
+    """One test case while it is made: planned, grown, searched, varied, written."""
+
+    def __init__(
         self,
+        generator: CaseGenerator,
         id_: TestId,
-        rng: random.Random,
+        test: VariedTest,
         targets: CoverageTargets,
         config: GenerateConfig,
+        rng: random.Random,
         report: Report,
-        died: tuple[str, str] | None = None,
-    ) -> TestCase | NotProduced:
-        case = _Attempt(id_, self.config.writer, report)
-        corpus: Sequence[Kept] = ()  # probes start from none, and have no target
-        target, sized = None, False
-        turns: Sequence[MotifTurn] = ()
-        if isinstance(id_, Numbered):
-            turn = id_.index // self.config.among  # so that this exporter has every target in turn
-            turns = self.motif_turns(targets.catalog, id_.index)
-            aimed = targets.focused and not turns
-            corpus, target = self._corpus(id_.index), targets.pick(self.seed, turn, aimed)
-            sized = not corpus and rng.random() < self.config.dynamic
-            sized = sized and self.config.opset >= WHOLE
-            if not corpus and not sized and self._is_large(id_.index):
-                config = replace(config, sizes=LARGE)
-            if self.config.edges and rng.random() < EMPTY:
-                config = replace(config, sizes=replace(config.sizes, empty=NOTHING))
-        name = "symbolic" if sized else self.config.engine
-        made_by = engine(name, targets.catalog, config)
+        died: tuple[str, str] | None,
+    ) -> None:
+        self.generator = generator
+        self.test = test
+        self.targets = targets
+        self.rng = rng
+        self.died = died
+        self.case = _Attempt(id_, generator.config.writer, report)
+        probed = test.index is None
+        every = generator.variations
+        self.variations = [v for v in every if v.probes or not probed]
+        corpus = () if test.index is None else generator.starts(test.index)
+        plan = GraphPlan(config, corpus)
+        for variation in self.variations:
+            plan = variation.planned(test, plan, rng)
+        self.plan = plan
+
+    def made(self) -> TestCase | NotProduced:
+        """The test case, or why there is none."""
         try:
-            for budget in self.budgets:
-                with case.phase("generate"):
-                    made = made_by.next(rng, corpus, target, turns)
-                    made.graph.verify()
-                    graph, exporter = self._sized(made, rng) if sized else self._plain(made)
-                    graph = graph if sized else writable_part(graph, self.config.opset)
-                    case.graph = written = graph.view()
-                with case.phase("inputs"):
-                    searched = search(graph, random.Random(rng.random()), budget, known=made.known)
-                if isinstance(searched, Found) and graph.nodes:
-                    if not isinstance(id_, Numbered) or self._touches_focus(graph):
-                        break
-                    # A motif may be written without the operators for which it was chosen.
-                    turns, target = (), targets.pick(self.seed, turn, True)
-                case.discarded += 1
-            if not graph.nodes:
-                reason = f"no node can be written at opset {self.config.opset}"
-                return case.failed(reason, stage="inputs")
-            if isinstance(searched, NotFound):
-                return case.failed(searched.reason, stage="inputs")
-            twin = None
-            if isinstance(id_, Numbered) and exporter != DYNAMIC:
-                with case.phase("generate"):
-                    twin = self._twin(graph, searched, id_.index, targets.catalog, config)
-            if twin is not None:
-                graph, searched = twin.graph, _with_values(searched, twin)
-                case.graph = written = graph.view()
-            traced = searched.inputs  # PyTorch refuses to compute with some edge values
-            if self.config.edges:
-                searched = _at_edges(graph, random.Random(rng.random()), searched)
-            with case.phase("export"):
-                if died and exporter != DIRECT:
-                    cause = ExporterDied(*died)
-                    raise ExportError(exporter, self.config.opset, cause) from cause
-                export = self._exporters[exporter].export
-                model = export(graph, searched.weights, traced, self.config.opset)
-                plain = b""
-                if exporter == DIRECT and isinstance(id_, Numbered):
-                    model, plain, exporter = self._rewritten(model, id_.index)
+            made, draft = self._grown()
+            draft = self._written(self._fed(self._valued(draft)))
+        except _GivenUp as error:
+            return self.case.failed(str(error), stage="inputs")
         except ExportError as error:
-            return case.failed(str(error), error, stage="export")
+            return self.case.failed(str(error), error, stage="export")
         except Exception as error:
-            return case.failed(f"while in phase {case.now}: {error}", error)
+            return self.case.failed(f"while in phase {self.case.now}: {error}", error)
+        config = self.generator.config
         return TestCase(
-            id=id_,
-            graph=written,
-            model=model,
-            inputs=searched.inputs,
-            weights=searched.weights,
-            expected=searched.outputs,
-            exporter=exporter,
-            opset=self.config.opset,
-            seconds=case.seconds,
+            id=self.case.id,
+            graph=self.case.graph,
+            model=draft.model,
+            inputs=draft.found.inputs,
+            weights=draft.found.weights,
+            expected=draft.found.outputs,
+            exporter=draft.exporter,
+            opset=config.opset,
+            seconds=self.case.seconds,
             solver_checks=made.solver_checks,
-            discarded=case.discarded,
-            motifs=made.motifs if twin is None else (*made.motifs, twin.label),
-            generated_for=self.config.writer,
-            plain=plain,
+            discarded=self.case.discarded,
+            variations=draft.variations,
+            generated_for=config.writer,
+            plain=draft.plain,
         )
 
-    def _touches_focus(self, graph: Graph) -> bool:
-        """Whether a graph has an operator of the focus, if there is one."""
-        focus = self.config.focus
-        return not focus or any(node.op.name in focus for node in graph.nodes)
-
-    def _twin(
-        self, graph: Graph, searched: Found, index: int, catalog: Catalog, config: GenerateConfig
-    ) -> Twin | None:
-        """The quantised twin of the graph of an index, if it is to have one; the draw is that of an
-        index alone, so that the share changes no graph.
-        """
-        rng = random.Random(f"{self.seed}/{index}/quantize")
-        if self.config.edges or rng.random() >= self.config.quantize:
+    def _target(self, aimed: bool) -> CoverageTarget | None:
+        """What the graph begins with. aimed: at the focus."""
+        if self.test.index is None:
             return None
-        form = Form(catalog, config.exporter, config.opset, frozenset(config.avoid))
-        made = quantised_twin(graph, searched.values, form, rng)
-        if made is not None:
-            made.graph.verify()
-        return made
+        return self.targets.pick(self.test.seed, self.test.turn, aimed)
 
-    def _rewritten(self, model: bytes, index: int) -> tuple[bytes, bytes, str]:
-        """The model, the model before rewriting if it was rewritten, and its form; the draw is that
-        of an index alone, so that the shares change no graph.
-        """
-        rng = random.Random(f"{self.seed}/{index}/rewrites")
-        after, steps = model, tuple[Step, ...]()
-        for rules, share, most in () if self.config.invalid else self._rewrites:
-            if rng.random() < share:
-                after, done = draw_rewriting(after, rng, rules, most)
-                steps += done
-        return after, model if steps else b"", form_name(DIRECT, steps)
+    def grown_anew(self) -> Generated:
+        """A graph without its variations, by the engine that starts from none."""
+        made_by = engine("direct", self.test.catalog, self.plan.config)
+        return made_by.next(self.rng, (), self._target(False), self.plan.turns)
 
-    def _is_large(self, index: int) -> bool:
-        """Whether the graph of an index is to have a large tensor, where it is made anew."""
-        draw = random.Random(f"{self.seed}/{index}/sizes").random()
-        return self.config.engine != "mutate" and draw < self.config.large
+    def _grown(self) -> tuple[Generated, CaseDraft]:
+        """A graph with valid inputs. Raises: _GivenUp."""
+        plan, config = self.plan, self.generator.config
+        name = "symbolic" if plan.symbolic else config.engine
+        made_by = engine(name, self.test.catalog, plan.config)
+        target, turns = self._target(self.targets.focused and not plan.turns), plan.turns
+        for budget in self.generator.budgets:
+            with self.case.phase("generate"):
+                made = made_by.next(self.rng, plan.corpus, target, turns)
+                draft = self._draft(made)
+            with self.case.phase("inputs"):
+                own = random.Random(self.rng.random())
+                found = search(draft.graph, own, budget, known=made.known)
+            if isinstance(found, Found) and draft.graph.nodes:
+                if self._touches_focus(draft.graph):
+                    break
+                # A motif may be written without the operators for which it was chosen.
+                turns, target = (), self._target(True)
+            self.case.discarded += 1
+        if not draft.graph.nodes:
+            raise _GivenUp(f"no node can be written at opset {config.opset}")
+        if isinstance(found, NotFound):
+            raise _GivenUp(found.reason)
+        return made, replace(draft, found=found, traced=found.inputs)
 
-    def _plain(self, made: Generated) -> tuple[Graph, str]:
-        """The graph and its exporter."""
-        return made.graph, self.config.exporter
+    def _draft(self, made: Generated) -> CaseDraft:
+        """A graph in the variations that need no values."""
+        made.graph.verify()
+        config = self.generator.config
+        draft = CaseDraft(made.graph, config.exporter, variations=self.plan.variations)
+        for variation in self.variations:
+            draft = variation.grown(draft, self.plan, made, self.rng)
+        draft = replace(draft, graph=writable_part(draft.graph, config.opset))
+        self.case.graph = draft.graph.view()
+        return draft
 
-    def _sized(self, made: Generated, rng: random.Random) -> tuple[Graph, str]:
-        """The graph at several sizes, if a dimension can be symbolic, and its exporter."""
-        whole = None
-        if made.resizable:
-            whole = _at_several_sizes(made.resizable, rng, self.config.opset)
-        return self._plain(made) if whole is None else (whole, DYNAMIC)
+    def _touches_focus(self, graph: Graph) -> bool:
+        """Whether a graph has an operator of the focus, if there is one; a probe need not."""
+        focus = self.generator.config.focus
+        probed = self.test.index is None
+        return probed or not focus or any(node.op.name in focus for node in graph.nodes)
 
+    def _valued(self, draft: CaseDraft) -> CaseDraft:
+        """The draft in the variations of a graph with values."""
+        with self.case.phase("generate"):
+            for variation in self.variations:
+                draft = variation.valued(self.test, draft)
+        self.case.graph = draft.graph.view()
+        return replace(draft, traced=draft.found.inputs)
 
-def _with_values(searched: Found, twin: Twin) -> Found:
-    """The result of the input search, with the weights and the values of a twin."""
-    graph = twin.graph
-    arrays = {n: array(x, graph.type(n).dtype) for n, x in twin.values.items()}
-    parts = (graph.inputs, graph.weights, graph.outputs)
-    inputs, weights, outputs = ({n: arrays[n] for n in names} for names in parts)
-    values = dict(twin.values)
-    return replace(searched, inputs=inputs, weights=weights, outputs=outputs, values=values)
+    def _fed(self, draft: CaseDraft) -> CaseDraft:
+        """The draft with inputs that no exporter sees: PyTorch refuses to compute with some."""
+        for variation in self.variations:
+            draft = variation.fed(draft, self.rng)
+        return draft
 
-
-def _at_edges(graph: Graph, rng: random.Random, searched: Found) -> Found:
-    """The same with edge values in the inputs, unless PyTorch refuses to compute with them."""
-    given = at_edges(graph, rng, searched.inputs)
-    try:
-        outputs = expected(graph, {**given, **searched.weights})
-    except (ArithmeticError, RuntimeError):  # an integer divided by zero
-        return searched
-    return replace(searched, inputs=given, outputs=outputs)
+    def _written(self, draft: CaseDraft) -> CaseDraft:
+        """The draft with its model. Raises: ExportError."""
+        opset = self.generator.config.opset
+        with self.case.phase("export"):
+            if self.died and draft.exporter != DIRECT:
+                cause = ExporterDied(*self.died)
+                raise ExportError(draft.exporter, opset, cause) from cause
+            export = self.generator.exporters[draft.exporter].export
+            model = export(draft.graph, draft.found.weights, draft.traced, opset)
+            draft = replace(draft, model=model)
+            for variation in self.variations:
+                draft = variation.written(self.test, draft)
+        return draft
 
 
 def _motifs(config: CaseConfig, parts: Parts) -> Sequence[Motif]:
@@ -501,24 +462,3 @@ class _Attempt:
             seconds=self.seconds,
             generated_for=self.generated_for,
         )
-
-
-# -- symbolic dimensions --------------------------------------------------------------------------
-
-
-def _at_several_sizes(resizable: Resizable, rng: random.Random, opset: int) -> Graph | None:
-    """The graph at several sizes (nnfuzz.ir.sizes) for which one model is right, if there is one.
-
-    Raises: as `emit_model` does.
-    """
-    for family in itertools.islice(resizable.families(rng), DIMENSIONS):
-        whole = join_copies(family)
-        whole.verify()
-        types = {name: whole.type(name) for name in whole.weights}
-        weights = {name: np.zeros(t.sizes, t.dtype.numpy) for name, t in types.items()}
-        try:
-            emit_dynamic(whole, weights, opset)
-        except SizeError:
-            continue
-        return whole
-    return None

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -11,18 +10,16 @@ from pathlib import Path
 from nnfuzz.check.judgements import Judgements
 from nnfuzz.generate.catalog import NothingLeft
 from nnfuzz.ir.support_key import operators_in
-from nnfuzz.materialize.older import WHOLE
 from nnfuzz.materialize.opsets import opset_of, writer
 from nnfuzz.operators.motif import load_motifs
 from nnfuzz.testcase.bench import CaseBench
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.case_generator import CaseGenerator, Parts, Report, newest_signatures
 from nnfuzz.testcase.identity import Numbered, Probe, TestId
-from nnfuzz.testcase.invalid import produce_invalid
 from nnfuzz.testcase.seeds import SeedLibrary
-
-OLD = 0.1
-"""Share of the tests whose models have an opset before WHOLE, where opsets are drawn."""
+from nnfuzz.vary.generation import Opset
+from nnfuzz.vary.table import VARIATIONS
+from nnfuzz.vary.variation import Variation
 
 
 class Producer(CaseBench):
@@ -59,7 +56,7 @@ class Producer(CaseBench):
         self.judge_by(config)
         self._config = config
         self._generators: dict[str, CaseGenerator] = {}
-        self._at_edges: dict[str, CaseGenerator | None] = {}
+        self._varied: dict[tuple[str, str], CaseGenerator | None] = {}
         self._drawn = {}
         plain = replace(config, refused=(), avoid=())
         if plain != self._plain:
@@ -142,33 +139,21 @@ class Producer(CaseBench):
     def generator_for(self, index: int) -> CaseGenerator:
         """The generator that makes the test case of an index."""
         turns = list(self._drawn.values())
-        writers = self._in_order(turns[(self.seed + index) % len(turns)], index)
-        usual = self._first(writers)
-        if usual.config.edges or not self._config.at_edges(self.seed, index):
-            return usual
-        return self._edged(usual.config.writer) or usual
+        writers = turns[(self.seed + index) % len(turns)]
+        usual = self._first(Opset.in_order(writers, self.seed, index))
+        for variation in VARIATIONS:
+            if variation.chosen(self._config, self.seed, index):
+                return self._configured(variation, usual.config.writer) or usual
+        return usual
 
-    def _in_order(self, writers: tuple[str, ...], index: int) -> Iterator[str]:
-        """Writers in the order in which the test case of an index tries them: in a share OLD of the
-        tests those of opsets before WHOLE, which lack many operators, are the first.
-        """
-        old = tuple(name for name in writers if 0 < opset_of(name) < WHOLE)
-        others = tuple(name for name in writers if name not in old)
-        first = zlib.crc32(f"{self.seed}/{index}/old".encode()) / 2**32 < OLD
-        for group in (old, others) if first else (others, old):
-            if group:
-                start = zlib.crc32(f"{self.seed}/{index}/opset".encode()) % len(group)
-                yield from (*group[start:], *group[:start])
-
-    def _edged(self, name: str) -> CaseGenerator | None:
-        """The generator of a writer's test cases at edges; None if no operator is left for them."""
-        if name not in self._at_edges:
-            own = self._config.only(name)
-            own = replace(own, edges=True, rewrites=own.rewrites or 0.0)
-            self._at_edges[name] = None
+    def _configured(self, variation: type[Variation], name: str) -> CaseGenerator | None:
+        """The generator of a writer's tests with a variation; None if no operator is left."""
+        key = variation.name, name
+        if key not in self._varied:
+            self._varied[key] = None
             with suppress(NothingLeft):
-                self._at_edges[name] = self._made(own)
-        return self._at_edges[name]
+                self._varied[key] = self._made(variation.configured(self._config.only(name)))
+        return self._varied[key]
 
     def _made(self, config: CaseConfig) -> CaseGenerator:
         """A new generator; what was judged for it is kept. Raises: NothingLeft."""
@@ -186,10 +171,7 @@ class Producer(CaseBench):
 
         died: see nnfuzz.testcase.jobs.Produce.
         """
-        generator = self.generator_for(index)
-        if generator.config.invalid:
-            return produce_invalid(generator, index, report)
-        return generator.produce(index, report, died)
+        return self.generator_for(index).produce(index, report, died)
 
     def made(
         self,

@@ -263,7 +263,7 @@ def differences(calm: Path, tormented: Path) -> Iterator[str]:
         if seen[0] != seen[1]:
             yield f"occurrences that only one has: {sorted(map(str, seen[0] ^ seen[1]))[:10]}"
         clock = two.sessions.clock()
-        times = [clock(at) for at, _ in two.tests.recorded_after(0.0, -1, -1)]
+        times = [clock(at) for at, _ in two.tests.recorded_after(0.0, -1)]
         wall = two.sessions.seconds_before()
         if times and not 0 <= min(times) <= max(times) <= wall + 1:
             yield f"tests from {min(times):.0f} to {max(times):.0f} s of {wall:.0f}"

@@ -4,25 +4,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.sandbox.forkserver import ForkServer
+from tests.models import chain
 
 HERE = Path(__file__).parent
 INPUTS = {"x": np.arange(4, dtype=np.float32)}
 
 
 def model(how: str) -> bytes:
-    graph = helper.make_graph(
-        [helper.make_node("Identity", ["x"], ["y"])],
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])],
-    )
-    made = helper.make_model(graph, doc_string=how)
-    return made.SerializeToString()
+    return chain("Identity", shape=(4,), about=how)
 
 
 @pytest.fixture(scope="session")

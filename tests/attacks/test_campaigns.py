@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "campaign"))
 sys.path.insert(0, str(Path(__file__).parent))
 
 import attacking_producer

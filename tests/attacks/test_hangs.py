@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "campaign"))
-
 import drive
+import pytest
 
 from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import run_campaign
@@ -75,7 +71,7 @@ def test_what_is_not_confirmed_in_time_is_confirmed_by_another_session(tmp_path)
     assert second["tests"] == TESTS and second["outcomes"]["timeout"] == len(HANGS)
     assert (second["findings"], second["occurrences"]) == (1, len(HANGS))
     with Store.open(folder, write=False) as store:
-        tried = [count for (count,) in store.connection.execute("SELECT tried FROM repeats")]
+        tried = [count for (count,) in store.connection.execute("SELECT tried FROM occurrences")]
     assert sorted(tried) == [0, 0, 1]
 
 

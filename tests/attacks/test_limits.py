@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import resource
-import sys
 from pathlib import Path
 
+import drive
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "campaign"))
-sys.path.insert(0, str(Path(__file__).parent.parent / "execute"))
-
-import drive
 import stub_producer
 from hostile import Misbehave
 

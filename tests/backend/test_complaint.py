@@ -1,8 +1,20 @@
-"""What compilers of which nothing is known complain of."""
+"""Messages of compilers: normalised, and read as complaints."""
 
+import subprocess
+import sys
+
+import ml_dtypes
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from nnfuzz.backend.agreement import agree, close
 from nnfuzz.backend.complaint import CompilerError, Complaint, ComplaintKind, read_complaint
+from nnfuzz.backend.internal import reads_as_internal
+from nnfuzz.backend.normalise import MAX_CHARACTERS, normalise
+from nnfuzz.backend.refusal import refusing_lines
+from nnfuzz.backend.slips import innermost
 from nnfuzz.backend.stage import Stage
 from nnfuzz.base.reading import read as typed
 from nnfuzz.base.writing import as_json
@@ -98,3 +110,238 @@ def test_what_must_be_constant_and_what_has_no_support_is_refused(text, kind):
 )
 def test_a_line_that_refuses_may_announce_a_list(text):
     assert read(text).kind is ComplaintKind.UNSUPPORTED
+
+
+# What differs from model to model goes; what names the failure stays.
+
+
+SAME = [
+    ("Node (Conv_12) Op (Conv) failed", "Node (n3) Op (Conv) failed"),
+    ("input shape {2,3}, want {}", "input shape {7,1,4}, want {5}"),
+    ("shapes [1..4,?,3] and [2] at axis index.1", "shapes [?] and [5,6.] at axis index.3"),
+    ("at 0xdeadbeef in /tmp/a/foo.cc:12", "at 0x1 in /build/b/c/foo.cc:99"),
+    ("dim 3 is 1.5e-3", "dim 12 is -7"),
+    ("cannot read 'v12'", "cannot read 'onnx::Cast_3'"),
+    ('value "/Relu_output_0" is missing', 'value "p3" is missing'),
+    ("f<std::vector<int>>(x)", "f<float>(x)"),
+    ("call: R.matmul(gv21, alloc19, out_dtype=None)", "call: R.matmul(x, md[0]) # omitted"),
+    ("\x1b[1;31m2026-11-21 11:12:31.57 bad\x1b[m", "bad"),
+    ("T_add_3 and var12", "T_add_15 and var4"),
+    ("expected 1,U8 got 1,1,U8", "expected 4,1,1,U8 got 7,1,1,1,U8"),
+    ("cannot join 1, 2 and 3, 4, 5", "cannot join 8, 8, 8 and 3, 4"),
+]
+DIFFERENT = [
+    ("cast to float16", "cast to float32"),
+    ("cast to F16", "cast to F32"),
+    ("cast to 1,U8", "cast to 1,I8"),
+    ("Type 'tensor(int8)' is invalid", "Type 'tensor(int64)' is invalid"),
+    ("no kernel for 'Conv'", "no kernel for 'Relu'"),
+    ("unknown intrinsic 'tirx.acos'", "unknown intrinsic 'tirx.atan'"),
+    ('In ir.Op(span=None, name="relax.add", n=(1, 2))', 'In ir.Op(span=None, name="relax.mul")'),
+    ("relax.nn.conv2d fails", "relax.nn.conv1d fails"),
+]
+
+
+@pytest.mark.parametrize("one, other", SAME)
+def test_alike(one, other):
+    assert normalise(one) == normalise(other)
+
+
+@pytest.mark.parametrize("one, other", DIFFERENT)
+def test_told_apart(one, other):
+    assert normalise(one) != normalise(other)
+
+
+def test_names_of_the_graph_go():
+    names = ["v1", "v12", "weird.name"]
+    assert normalise("v12 after weird.name", names) == normalise("v1 after v12", names)
+    assert normalise("overview", ["view"]) == "overview"
+
+
+def test_prose_stays():
+    text = "malloc(): invalid size (unsorted)"
+    assert normalise(text) == text
+
+
+@given(st.text(alphabet="ab1 .,:'\"()[]{}<>/#=x_\n", max_size=60))
+def test_idempotent_and_bounded(text):
+    once = normalise(text)
+    assert len(once) <= MAX_CHARACTERS and "\n" not in once
+    assert normalise(normalise(once)) == normalise(once)
+
+
+def test_long_input_is_quick():
+    assert len(normalise("f(a=" * 20_000)) <= MAX_CHARACTERS
+
+
+def test_names_that_a_compiler_derives_from_those_of_the_model_keep_what_it_put_in_front():
+    told = normalise("output arg (InsertedCast_v10/duplicated) of (Cast_p4_1)", ("v10", "p4"))
+    assert told == normalise("output arg (InsertedCast_v3) of (Cast_p12)", ("v3", "p12"))
+    assert "InsertedCast_<name>" in told
+
+
+def test_a_compilers_own_name_reads_alike_whatever_the_values_are_called():
+    said = "in _impl_v13: bad"
+    assert normalise(said, ("v13", "p0")) == normalise(said, ("v1", "p0"))
+
+
+def test_what_a_compiler_has_in_a_namespace_of_its_own_is_no_name_of_the_model():
+    said = "no dilation for Padding::SAME_UPPER or Padding::SAME_LOWER"
+    assert normalise(said, ("v0", "SAME_LOWER")) == normalise(said, ("v0", "SAME_UPPER")) == said
+
+
+def test_a_name_that_is_a_word_is_one_only_where_it_is_given_as_a_value():
+    """Attributes hold words such as "reflect", and so do sentences about anything else."""
+    told = "3 is beyond a tensor of mode 'beyond', mode=beyond"
+    assert normalise(told, ["beyond"]) == "N is beyond a tensor of mode <name>, mode=<name>"
+
+
+# Lines in which a compiler states that it lacks something.
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "UNSUPPORTED_NODE: Loop",
+        "bf16 is not yet supported on this device",
+        "Only rank 4 is supported",
+        "no kernel for float8",
+        "pads must be a constant",
+        "unknown type: 'float8_e4m3fn'",
+        "Limitation: accepting only a constant as the input B",
+        "the kernel accepts only 4 bits",
+    ],
+)
+def test_what_is_missing_is_a_refusal(line):
+    assert refusing_lines(["ok", line]) == [line]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "int64 is not supported, falling back to int32",
+        "unsupported attribute will be ignored",
+        "index out of range",
+        "assertion failed: rank == 4",
+    ],
+)
+def test_what_is_done_instead_and_accidents_are_none(line):
+    assert refusing_lines([line]) == []
+
+
+# Slips of an adapter.
+
+
+def test_the_innermost_frame_is_that_of_the_last_error():
+    trace = (
+        error("KeyError").traceback + "\nDuring handling:\n\n" + error("X", file=NUMPY).traceback
+    )
+    assert innermost(trace)[0] == NUMPY
+    assert innermost("no traceback") == ("", "")
+
+
+# Which errors a compiler has meant as its answer, by their class and place.
+
+
+OWN = "/site-packages/toycompiler/importer.py"
+NUMPY = "/site-packages/numpy/_core/shape.py"
+
+
+def error(kind, message="", file=OWN, line="shape = attrs['perm']"):
+    trace = (
+        "Traceback (most recent call last):\n"
+        '  File "/nnfuzz/backend.py", line 1, in load\n    return toycompiler.parse(model)\n'
+        f'  File "{file}", line 7, in convert\n    {line}\n{kind}: {message}\n'
+    )
+    return CompilerError(Stage.IMPORT, kind, message, trace)
+
+
+@pytest.mark.parametrize(
+    ("told", "internal"),
+    [
+        (error("KeyError", "'perm'"), True),
+        (error("KeyError", "'no such operator'", line="raise KeyError(name)"), False),
+        (error("TypeError", "'NoneType' object is not iterable"), True),
+        (error("TypeError", "wrong", file=NUMPY, line="raise TypeError(text)"), True),
+        (error("AssertionError", "two inputs", line="raise AssertionError(text)"), True),
+        (error("RecursionError", "maximum recursion depth exceeded"), True),
+        (error("ValueError", "axis 7 is out of range", line="raise ValueError(text)"), False),
+        (error("ValueError", "axis 7 is out of range", line="native.build(graph)"), False),
+        (error("ValueError", "not enough values to unpack (expected 3, got 2)"), True),
+        (
+            error("ValueError", "cannot reshape array of size 3", file=NUMPY, line="return f()"),
+            True,
+        ),
+        (error("toycompiler.errors.InternalError", "x", line="raise error"), True),
+        (error("toycompiler.errors.ImportError", "bad axis", line="raise error"), False),
+        (error("onnx.checker.ValidationError", "bad axis", file="/onnx/checker.py"), False),
+        (error("google.protobuf.message.DecodeError", "truncated", file="/onnx/x.py"), False),
+        (error("TypeError", "UNDEFINED", file="/onnx/reader.py", line="raise TypeError(x)"), False),
+        (error("KeyError", "99", file="/onnx/reader.py", line="return TYPES[dtype]"), True),
+        (error("RuntimeError", "the axis is out of range", line="native.build(graph)"), False),
+        (error("RuntimeError", "vector::_M_range_check: __n (which is 3)"), True),
+        (error("RuntimeError", "Converting input model\nstoull"), True),
+        (error("RuntimeError", "this should never happen"), True),
+        (error("TypeError", "wrong dtype", file="/src/relax/op.cc", line=""), False),
+    ],
+    ids=lambda value: value.error_type if isinstance(value, CompilerError) else str(value),
+)
+def test_class_and_place_tell(told, internal):
+    assert reads_as_internal(told, {"toycompiler"}) is internal
+
+
+# The cheap check: a few ULP, bit-exact for discrete outputs, no torch.
+
+
+INF, NAN = np.inf, np.nan
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, ml_dtypes.bfloat16])
+def test_a_few_ulp_are_close_and_more_are_not(dtype):
+    x = np.array([1.5, -3.25, 100], dtype)
+    ulp = np.spacing(np.abs(x))
+    assert close(x, x + 2 * ulp)
+    assert not close(x, x + np.array([0, 0, 20], dtype) * ulp)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "agrees"),
+    [
+        ([NAN, 1], [NAN, 1], True),
+        ([NAN, 1], [0, 1], False),
+        ([1, 1], [NAN, 1], False),
+        ([-INF, 1], [-INF, 1], True),
+        ([INF, 1], [-INF, 1], False),
+        ([3e38, 1], [INF, 1], False),
+        ([INF, 1], [3e38, 1], False),
+        ([0.0, 1], [-0.0, 1], True),
+    ],
+)
+def test_non_finite_values_agree_with_themselves_only(a, b, agrees):
+    assert close(np.float32(a), np.float32([b[0], np.nextafter(np.float32(b[1]), 2)])) is agrees
+
+
+def test_discrete_outputs_are_bit_exact():
+    assert close(np.array([1, 2]), np.array([1, 2]))
+    assert not close(np.array([1, 2]), np.array([1, 3]))
+    assert not close(np.array([True]), np.array([False]))
+
+
+def test_shape_and_dtype_count():
+    x = np.zeros((2, 3), np.float32)
+    assert not close(x, x.reshape(3, 2))
+    assert not close(x, x.astype(np.float64))
+
+
+def test_all_outputs_have_to_agree():
+    zero, one = np.zeros(2, np.float32), np.ones(2, np.float32)
+    assert agree({"a": zero, "b": one}, {"b": one, "a": zero, "c": one})
+    assert not agree({"a": zero, "b": one}, {"a": zero})
+    assert not agree({"a": zero, "b": one}, {"a": zero, "b": zero})
+    assert not agree({"a": zero}, {"a": -zero})  # for some inputs
+
+
+def test_torch_is_not_imported():
+    code = "import nnfuzz.backend.agreement, nnfuzz.compare.flip, nnfuzz.compare.mismatch, sys; "
+    code += "sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,15 +1,16 @@
-"""What a compiler prints in place of raising it becomes the message, and dies with nobody."""
+"""What is printed by compilers is captured; their interfaces are read."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
 
 from nnfuzz.backend.complaint import ComplaintKind
+from nnfuzz.backend.interface import InputError, OnnxModel, TensorSpec
 from nnfuzz.backend.outcome import OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import AdapterFault, BackendRunner
+from tests.models import chain
 
 INPUTS = {"x": np.arange(4, dtype=np.float32)}
 
@@ -26,13 +27,7 @@ def runner(registry, server):
 
 
 def model(how, stage, rows=4):
-    graph = helper.make_graph(
-        [helper.make_node("Identity", ["x"], ["y"])],
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [rows])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-    )
-    return helper.make_model(graph, doc_string=f"{how} {stage}").SerializeToString()
+    return chain("Identity", shape=(rows,), about=f"{how} {stage}")
 
 
 @pytest.mark.parametrize("stage", [Stage.IMPORT, Stage.COMPILE])
@@ -72,3 +67,16 @@ def test_a_hook_that_fails_is_the_adapters_fault(registry, server):
         pytest.raises(AdapterFault, match=r"console\(\) failed: AttributeError"),
     ):
         runner.run(model("slip", "compile"), INPUTS)
+
+
+# Inputs and outputs of a model.
+
+
+def test_a_model_tells_its_interface_and_is_bytes():
+    data = model("x", "y", rows="n")
+    known = OnnxModel(data)
+    assert known == data and isinstance(known, bytes)
+    assert known.inputs == {"x": TensorSpec(np.dtype(np.float32), (None,))}
+    assert [*known.outputs] == ["y"] and known.outputs["y"].dtype == np.float32
+    with pytest.raises(InputError, match="not an ONNX model"):
+        OnnxModel(b"\xff").inputs  # noqa: B018

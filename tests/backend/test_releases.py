@@ -20,25 +20,17 @@ from nnfuzz.backend.releases import ReleaseError, environments, home_of, require
 from nnfuzz.backend.runner import BackendRunner, RunnerError, usable
 from nnfuzz.backend.target import MODULE
 from nnfuzz.library.experiment import Experiment
-from tests.backend.releases import ADAPTER, make_index, use_index
-
-
-@pytest.fixture(scope="module")
-def index(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("index") / "wheels"
-    make_index(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    """One for the module: an environment takes seconds."""
-    return tmp_path_factory.mktemp("cache")
+from tests.backend.releases import ADAPTER, use_index
 
 
 @pytest.fixture
-def registry(monkeypatch, index, cache):
-    use_index(monkeypatch, index, cache)
+def cache(release_index):
+    return release_index.parent / "cache"
+
+
+@pytest.fixture
+def registry(monkeypatch, release_index, cache):
+    use_index(monkeypatch, release_index, cache)
     return BackendRegistry.discover([ADAPTER])
 
 
@@ -115,10 +107,10 @@ def test_an_environment_whose_python_is_gone_is_made_again(registry):
     assert again == home and again.python.exists()
 
 
-def test_uv_makes_environments_too(monkeypatch, index, tmp_path):
+def test_uv_makes_environments_too(monkeypatch, release_index, tmp_path):
     if shutil.which("uv") is None:
         pytest.skip("uv is not here")
-    use_index(monkeypatch, index, tmp_path)
+    use_index(monkeypatch, release_index, tmp_path)
     registry = BackendRegistry.discover([ADAPTER])
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
     home = home_of(registry.get("toyrel"), "2.0")

@@ -1,13 +1,11 @@
-"""One outcome per level, whatever happens; a death is charged to the level that was running."""
+"""Runners run a model in workers and capture what is printed."""
 
 import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper
 
 from nnfuzz.backend.contract import OptionError
 from nnfuzz.backend.interface import InputError, TensorSpec, check_inputs
@@ -19,6 +17,7 @@ from nnfuzz.backend.target import Target
 from nnfuzz.base.reading import read
 from nnfuzz.base.writing import as_json
 from nnfuzz.sandbox.sandbox import wait
+from tests.models import chain
 
 HERE = Path(__file__).parent
 INPUTS = {"x": np.arange(4, dtype=np.float32)}
@@ -41,14 +40,7 @@ def runner(registry, server, request):
 
 
 def model(how: str, stage: str = "execute", level: str = "O1") -> bytes:
-    graph = helper.make_graph(
-        [helper.make_node("Identity", ["x"], ["y"])],
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])],
-    )
-    made: onnx.ModelProto = helper.make_model(graph, doc_string=f"{how} {stage} {level}")
-    return made.SerializeToString()
+    return chain("Identity", shape=(4,), about=f"{how} {stage} {level}")
 
 
 def check_fine(runner):

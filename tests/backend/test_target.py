@@ -1,15 +1,23 @@
-"""Targets: one parser, one printer, a partial order."""
+"""Targets, their outcomes and deviations."""
 
 import itertools
+import json
 
+import ml_dtypes
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nnfuzz.backend.contract import Backend, BackendOptions, option
+from nnfuzz.backend.deviation import Deviation
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendSpec, labelled
 from nnfuzz.backend.target import Pipeline, Target, TargetError, differing, minimal, simpler
+from nnfuzz.base.reading import read
 from nnfuzz.base.writing import as_json
+from nnfuzz.triage.survey import survey
+from tests.triage.test_survey import compiler, through
 
 NAMES = st.text(min_size=1, max_size=8)
 TARGETS = st.builds(Target, NAMES, st.text(max_size=5), NAMES, st.text(max_size=8), st.text())
@@ -171,3 +179,46 @@ def test_options_stand_behind_the_steps():
     target = Target.parse("a/O1+Fold+mode=odd,threads=2")
     assert (target.level, target.options) == ("O1+Fold+mode=odd", {"threads=2"})
     assert Pipeline.parse(target.level).options == ("mode=odd",)
+
+
+def test_json_round_trip_without_the_outputs():
+    outcome = Outcome(
+        kind=OutcomeKind.CRASH,
+        stage=Stage.COMPILE,
+        target=Target("tvm", "0.20", "cpu", "O3", "direct"),
+        message="killed by SIGSEGV",
+        signal="SIGSEGV",
+        captured="last words",
+        seconds={"import": 0.1},
+        outputs={"y": np.ones(3)},
+    )
+    data = json.loads(json.dumps(as_json(outcome)))
+    assert "outputs" not in data
+    back = read(Outcome, data)
+    assert as_json(back) == as_json(outcome)
+    assert back.target == outcome.target
+    assert (back.backend, back.level) == ("tvm", "O3")
+    assert (back.kind, back.stage) == (OutcomeKind.CRASH, Stage.COMPILE)
+    assert not back.ok
+    assert not back.over_memory_limit
+
+
+# Habits of compilers.
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("float64", "float32"),
+        ("float32", "float16"),
+        ("float32", "bfloat16"),
+        ("float16", "bfloat16"),
+        ("int64", "int32"),
+        ("int64", "float32"),
+        ("int64", "float64"),
+        ("uint64", "uint32"),
+    ],
+)
+def test_a_narrower_type_is_told_by_what_it_loses(old, new):
+    kind = ml_dtypes.bfloat16 if new == "bfloat16" else np.dtype(new)
+    assert survey(compiler(through(old, kind))) == (Deviation(old, new),)

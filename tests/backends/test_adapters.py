@@ -26,10 +26,10 @@ NO_ARRAYS = {
 }
 SPECS = [
     "onnxruntime",
-    "tvm",
-    pytest.param("openvino", marks=pytest.mark.slow),
-    pytest.param("tvm,exec_mode=compiled", marks=pytest.mark.slow),
-    pytest.param("tvm,weights=inputs", marks=pytest.mark.slow),
+    *(
+        pytest.param(spec, marks=pytest.mark.slow)
+        for spec in ("tvm", "openvino", "tvm,exec_mode=compiled", "tvm,weights=inputs")
+    ),
 ]
 
 

@@ -1,16 +1,20 @@
-"""The adapter of OpenVINO: what its messages mean, pipelines, and its reproduction script."""
+"""OpenVINO: its levels, and the passes that it names."""
+
+import os
 
 import numpy as np
 import pytest
 from nnfuzz.backends.openvino import OpenVino
-from onnx import helper
+from nnfuzz.backends.openvino_trace import Trace, bare, plainest, traced
 
 from nnfuzz.backend.complaint import CompilerError, ComplaintKind
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.backend.stage import Stage
+from tests.models import chain
 
 needs_openvino = pytest.mark.skipif(bool(OpenVino.missing()), reason=str(OpenVino.missing()))
+MODEL = chain("Relu", "Neg")
 X = np.array([[-1, 0.5, 2], [3, 4, 5]], np.float32)
 HEAD = """\
 Exception from src/inference/src/cpp/core.cpp:105:
@@ -102,30 +106,49 @@ def test_a_plugin_that_supports_no_unknown_sizes_says_so():
     assert found.kind is ComplaintKind.UNSUPPORTED
 
 
-def model() -> bytes:
-    x, y = (helper.make_tensor_value_info(name, 1, (2, 3)) for name in "xy")
-    nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Neg", ["r"], ["y"])]
-    graph = helper.make_graph(nodes, "g", [x], [y])
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-    data: bytes = made.SerializeToString()
-    return data
-
-
 @needs_openvino
 @pytest.mark.parametrize("level", OpenVino.levels)
 def test_the_script_for_reports_runs_alone_at_every_level(level):
     space: dict = {}
     exec(OpenVino().repro(), space)
-    np.testing.assert_array_equal(space["run"](model(), {"x": X}, level)["y"], -np.maximum(X, 0))
+    np.testing.assert_array_equal(space["run"](MODEL, {"x": X}, level)["y"], -np.maximum(X, 0))
 
 
 @needs_openvino
 def test_collections_of_passes_are_switched_off_and_instructions_are_chosen():
     registry = BackendRegistry.discover()
     with BackendRunner(registry.parse("openvino,isa=sse41"), registry) as runner:
-        assert runner.fired_passes(model(), "O0") == []
-        passes = runner.fired_passes(model(), "O3")
-        (outcome,) = runner.run(model(), {"x": X}, ["O3"], without=passes)
+        assert runner.fired_passes(MODEL, "O0") == []
+        passes = runner.fired_passes(MODEL, "O3")
+        (outcome,) = runner.run(MODEL, {"x": X}, ["O3"], without=passes)
     np.testing.assert_array_equal(outcome.outputs["y"], -np.maximum(X, 0))
     assert outcome.target.pipeline == "O3,isa=sse41"
     assert "ONEDNN_MAX_CPU_ISA" in OpenVino(isa="sse41").repro()
+
+
+# What OpenVINO's trace says of passes.
+
+
+def test_a_pass_that_reports_a_change_is_known_from_the_others():
+    trace = Trace()
+    trace.read(
+        "m_start;M\nt;ov::pass::Fold;M;12;1\nt;Keep;M;3;0\nt;ov::pass::Fold;M;1;0\nm;M;20;1\n"
+    )
+    assert (trace.ran, trace.changed) == (["Fold", "Keep"], ["Fold"])
+
+
+def test_names_lose_their_namespaces_alone():
+    assert bare("ov::intel_cpu::pass::MulAddToFMA") == "MulAddToFMA"
+    assert bare("passing") == "passing"
+
+
+@pytest.mark.skipif(bool(OpenVino.missing()), reason=str(OpenVino.missing()))
+def test_the_trace_ends_with_its_block_and_passes_that_always_report_a_change_say_nothing():
+    backend, level = OpenVino(), OpenVino.default_levels()[-1]
+    module = (plainest(), (), None)
+    _, changed = backend.build_watched(module, level)
+    assert not changed
+    assert "NopElimination" in backend.known_passes(module, level)
+    with traced() as trace:
+        pass
+    assert not trace.ran and "OV_ENABLE_PROFILE_PASS" not in os.environ

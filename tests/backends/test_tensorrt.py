@@ -4,24 +4,16 @@ import numpy as np
 import pytest
 from nnfuzz.backends import tensorrt
 from nnfuzz.backends.tensorrt import TensorRT, TensorRTForRTX
-from onnx import helper
 
 from nnfuzz.backend.complaint import CompilerError, ComplaintKind
 from nnfuzz.backend.conformance import check_backend, standard_probes
 from nnfuzz.backend.contract import BackendUnavailable
 from nnfuzz.backend.stage import Stage
+from tests.models import chain
 
 installed = pytest.mark.skipif(bool(TensorRTForRTX.missing()), reason=str(TensorRTForRTX.missing()))
 alone = pytest.mark.skipif(tensorrt.has_gpu(), reason="there is a GPU")
 X = np.array([[-1, 0.5, 2], [3, 4, 5]], np.float32)
-
-
-def model(kind: str = "Relu") -> bytes:
-    x, y = (helper.make_tensor_value_info(name, 1, (2, 3)) for name in "xy")
-    graph = helper.make_graph([helper.make_node(kind, ["x"], ["y"])], "g", [x], [y])
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-    data: bytes = made.SerializeToString()
-    return data
 
 
 @installed
@@ -50,7 +42,7 @@ def test_the_library_that_needs_a_gpu_says_so():
 @pytest.mark.parametrize("engine", ["plain", "version_compatible", "refittable"])
 def test_every_kind_of_engine_is_built(engine):
     adapter = TensorRTForRTX(engine=engine)
-    assert len(adapter._plan(model(), 3)) > 100
+    assert len(adapter._plan(chain("Relu"), 3)) > 100
 
 
 def test_execution_goes_by_name_and_keeps_no_buffer_of_the_runner(monkeypatch):
@@ -104,10 +96,10 @@ def test_the_parser_tells_operator_and_place(kind, message, operators):
 def test_the_script_for_reports_runs_alone():
     space: dict = {"np": np}
     exec(TensorRTForRTX(engine="refittable").repro(), space)
-    found = space["run"](model(), {"x": X}, "O3")
+    found = space["run"](chain("Relu"), {"x": X}, "O3")
     assert found == {} or tensorrt.has_gpu()
     with pytest.raises(RuntimeError, match="at Relx:"):
-        space["run"](model("Relx"), {"x": X}, "O3")
+        space["run"](chain("Relx"), {"x": X}, "O3")
 
 
 @pytest.mark.gpu

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from nnfuzz.backends import torch_compile
 from nnfuzz.backends.torch_compile import TorchCompile
-from onnx import helper
 
 from nnfuzz.backend.complaint import CompilerError
 from nnfuzz.backend.conformance import check_backend, standard_probes
@@ -20,18 +19,11 @@ from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner, RunnerError
 from nnfuzz.backend.stage import Stage
 from nnfuzz.backend.target import EXPORTED, MODULE
+from tests.models import chain
 
 pytestmark = pytest.mark.skipif(bool(TorchCompile.missing()), reason=str(TorchCompile.missing()))
+MODEL = chain("Relu", "Neg")
 X = np.array([[-1, 0.5, 2], [3, 4, 5]], np.float32)
-
-
-def model() -> bytes:
-    x, y = (helper.make_tensor_value_info(name, 1, (2, 3)) for name in "xy")
-    nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Neg", ["r"], ["y"])]
-    graph = helper.make_graph(nodes, "g", [x], [y])
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-    data: bytes = made.SerializeToString()
-    return data
 
 
 @pytest.mark.slow
@@ -45,9 +37,9 @@ def test_stages_are_switched_off_behind_settings_as_well():
     registry = BackendRegistry.discover()
     level = "inductor+cpp.simdlen=1"
     with BackendRunner(registry.parse("torch"), registry) as runner:
-        passes = runner.fired_passes(model(), level)
-        assert passes and "fusion" in passes and runner.fired_passes(model(), "eager") == []
-        (outcome,) = runner.run(model(), {"x": X}, [level], without=passes)
+        passes = runner.fired_passes(MODEL, level)
+        assert passes and "fusion" in passes and runner.fired_passes(MODEL, "eager") == []
+        (outcome,) = runner.run(MODEL, {"x": X}, [level], without=passes)
     np.testing.assert_array_equal(outcome.outputs["y"], -np.maximum(X, 0))
     assert outcome.target.pipeline == level
 
@@ -75,11 +67,11 @@ def test_drawn_pipelines_are_settings_of_inductor():
     [
         (MODULE, "eager"),
         (EXPORTED, "eager"),
-        (MODULE, "inductor+cpp.simdlen=1+max_fusion_size=1"),
+        pytest.param(MODULE, "inductor+cpp.simdlen=1+max_fusion_size=1", marks=pytest.mark.slow),
     ],
 )
 def test_the_script_for_reports_runs_alone(form, level):
-    code, space = read_source(model()).code(), {}
+    code, space = read_source(MODEL).code(), {}
     program = TorchCompile(form=form).repro()
     exec("import base64\nimport numpy as np\nimport torch\n" + code + program, space)
     found = space["run"](space["Module"](), {"x": X}, level)

@@ -1,4 +1,7 @@
-"""What is nnfuzz's own is decided by where it lies: no name in a path changes a key."""
+"""Sets of numbers, shards, bounds, threads and paths of code."""
+
+import time
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -8,11 +11,18 @@ from nnfuzz.backend.complaint import described
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.registry import import_plugin
 from nnfuzz.backend.target import Target
+from nnfuzz.base.bounds import Unusable, blaming, check_bounds, check_sense
 from nnfuzz.base.code_paths import LIBRARY, CodePaths
+from nnfuzz.base.index_set import IndexSet
+from nnfuzz.base.notebook import html_table
+from nnfuzz.base.shard import Shard
 from nnfuzz.ir.view import NO_GRAPH
 from nnfuzz.triage.frames import innermost_line, python_frames
 from nnfuzz.triage.keys import error_keys
 from nnfuzz.triage.signature import failures
+from tests.attacks import bombs
+from tests.attacks.test_bombs import MANY, one_line
+from tests.command import nnfuzz
 
 FOLDERS = st.lists(
     st.sampled_from(["nnfuzz", "backends", "site-packages", "tmp", "a b", "größe", "lib", "x.y"]),
@@ -88,3 +98,112 @@ def test_a_worker_knows_where_its_plug_in_is_and_what_is_the_compilers(tmp_path)
         text = described(raised.value, Stage.COMPILE, (__file__,))
         assert python_frames(text.traceback) == [f"{name}.py:build"]
         assert text.message == f"{name}.py"
+
+
+# A set of indexes holds what a set of integers holds, in few ranges.
+
+
+PARTS = st.sampled_from([Shard(), Shard(1, 3), Shard(3, 3)])
+
+
+@given(PARTS, st.lists(st.integers(0, 40)), st.integers(0, 10))
+def test_it_is_a_set(part, numbers, length):
+    below = [index for index in range(length) if part.owns(index)]
+    indexes = [part.index(number) for number in numbers]
+    found = IndexSet(below, part)
+    assert [found.add(index) for index in indexes] == [
+        index not in below + indexes[:at] for at, index in enumerate(indexes)
+    ]
+    wanted = {*below, *indexes}
+    assert list(found) == sorted(wanted)
+    assert list(IndexSet(indexes, part, length)) == sorted(wanted)
+    own = [index for index in range(200) if part.owns(index)]
+    assert all((index in found) == (index in wanted) for index in own)
+    missing = [index for index in own if index not in wanted]
+    assert found.length == missing[0]
+    assert found.later == tuple(sorted(index for index in wanted if index > missing[0]))
+    assert found.end == max(wanted, default=-1) + 1
+    gaps = [index for gap in found.gaps() for index in gap if part.owns(index)]
+    assert gaps == [index for index in missing if index < found.end]
+    assert [i for r in found.ranges() for i in r if part.owns(i)] == sorted(wanted)
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9))))
+def test_ranges_join_and_are_written(pairs):
+    found, wanted = IndexSet(), set()
+    for first, length in pairs:
+        found.add_range(range(first, first + length))
+        wanted |= {*range(first, first + length)}
+    assert {*found} == wanted
+    ranges = found.ranges()
+    assert all(one.stop < other.start for one, other in pairwise(ranges))
+    assert list(IndexSet.parse(str(found))) == list(found)
+
+
+def test_what_is_no_set_is_refused():
+    assert str(IndexSet([0, 1, 3])) == "0-1 3-3" and not str(IndexSet())
+    for text in ("1", "a-b", "1-2-3"):
+        with pytest.raises(ValueError):
+            IndexSet.parse(text)
+
+
+# Parts of numbered things are the whole together, and share nothing.
+
+
+def test_parts_are_the_whole_and_share_nothing():
+    parts = [Shard(number, 3) for number in (1, 2, 3)]
+    for index in range(10):
+        assert sum(part.owns(index) for part in parts) == 1
+    assert [part.of(10) for part in parts] == [4, 3, 3]
+    assert Shard().of(10) == 10 and Shard().whole and not parts[0].whole
+
+
+def test_parts_are_written_as_fractions():
+    assert str(Shard.parse("2/8")) == "2/8"
+    for text in ("", "3", "0/3", "4/3", "1/0", "a/b", "1/2/3", "1/" + "9" * 99):
+        with pytest.raises(ValueError, match="write 2/8"):
+            Shard.parse(text)
+
+
+# Models that would take too much are refused before they do.
+
+
+@pytest.mark.parametrize("name", ["doubling", "doubling_in_bodies", "recursion"])
+def test_functions_are_counted_before_anything_walks_them(name):
+    check_bounds(bombs.doubling(12))
+    began = time.process_time()
+    with pytest.raises(Unusable, match=r"too large|calls itself"):
+        check_bounds(bombs.BOMBS[name](MANY))
+    assert time.process_time() - began < 1
+
+
+@pytest.mark.parametrize("name", ["circle", "conflicting"])
+def test_a_model_without_sense_is_not_rewritten(name, tmp_path):
+    with pytest.raises(Unusable, match="makes no sense"):
+        check_sense(bombs.BOMBS[name](2))
+    check_sense(bombs.nested(3))
+    (tmp_path / "m.onnx").write_bytes(bombs.BOMBS[name](2).SerializeToString())
+    done = nnfuzz("rewrite", tmp_path / "m.onnx", "--out", tmp_path / "out")
+    assert "makes no sense" in one_line(done)
+
+
+def test_an_exception_is_the_fault_of_a_model_that_is_not_valid():
+    valid, other = bombs.model([bombs.node("Neg", "x")]), bombs.mistyped(3)
+    with pytest.raises(Unusable, match="is not valid"), blaming(other):
+        raise KeyError("anything")
+    with pytest.raises(KeyError, match="anything"), blaming(valid):
+        raise KeyError("anything")
+    with pytest.raises(ZeroDivisionError), blaming(other, known=ZeroDivisionError):
+        raise ZeroDivisionError
+
+
+# Tables for notebooks escape all text.
+
+
+def test_cells_headings_and_titles_are_escaped():
+    table = html_table([("<b>", 3)], ("a & b",))
+    assert "&lt;b&gt;" in table and ">3</td>" in table and "<th>a &amp; b</th>" in table
+
+
+def test_a_table_without_headings_has_no_head():
+    assert "<th>" not in html_table([("x",)])

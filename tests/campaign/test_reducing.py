@@ -269,7 +269,7 @@ def test_the_reducer_hears_of_what_is_reduced_already(tmp_path):
 def test_a_campaign_is_reduced_afterwards(tmp_path, capsys, stubbed):
     from typer import Exit
 
-    from nnfuzz.cli.commands.reduce import reduce
+    from nnfuzz.cli.commands.findings import reduce
     from nnfuzz.cli.errors import FINDINGS, UsageError
 
     folder = tmp_path / "c"

@@ -14,8 +14,10 @@ import numpy as np
 import onnx
 from onnx.reference.op_run import OpRun
 
+from nnfuzz.backend.contract import Backend
+from nnfuzz.backend.outcome import Stage
 from nnfuzz.check.reference_implementations import Arrays
-from nnfuzz.check.runtimes import Runtime, Unavailable, run_reference
+from nnfuzz.check.runtimes import Runtime, Unavailable, named, run_reference
 from nnfuzz.ir.dtypes import is_floating
 from nnfuzz.materialize.walk import graphs, qualified_name
 
@@ -61,6 +63,28 @@ def runtime_of_standard_implementations(own: Iterable[type[OpRun]]) -> Runtime:
         if names.isdisjoint(qualified_name(n) for part in graphs(model.graph) for n in part.node):
             raise Unavailable("no standard implementation is given of these operators")
         return run_reference(model, arrays, known)
+
+    return run
+
+
+def runtime_of(backend: Backend) -> Runtime:
+    """A backend at its least optimised level, run in this process.
+
+    Raises (the runtime): Unavailable for models that the backend itself calls unsupported.
+    """
+
+    def run(model: onnx.ModelProto, arrays: Sequence[np.ndarray]) -> Arrays:
+        stage = Stage.COMPILE
+        try:
+            imported = backend.import_model(model.SerializeToString())
+            program = backend.compile(imported, backend.levels[0])
+            stage = Stage.EXECUTE
+            outputs = program(named(arrays))
+        except Exception as error:
+            if backend.is_unsupported(error, stage):
+                raise Unavailable(str(error)) from None
+            raise
+        return [outputs[name] for name in imported.outputs]
 
     return run
 

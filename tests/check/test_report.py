@@ -4,7 +4,7 @@ from collections import Counter
 
 from rich.console import Console
 
-from nnfuzz.check.report import COLUMNS, MOST_PROBLEMS, CheckReport, listing, report_table
+from nnfuzz.check.report import COUNTS, MOST_PROBLEMS, CheckReport, listing, report_table
 from nnfuzz.operators.waiver import Waiver
 
 
@@ -35,7 +35,7 @@ def test_the_table_has_a_row_for_each_operator():
     answers = {"toy": Counter(agrees=5, differs=2, unable=1)}
     reports = [CheckReport("Add", accepted=4, refused=1, answers=answers), CheckReport("Mul")]
     table = report_table(reports)
-    assert [column.header for column in table.columns] == [*COLUMNS, "toy"] and table.row_count == 2
+    assert len(table.columns) == len(COUNTS) + 3 and table.row_count == 2
     console = Console(width=200)
     with console.capture() as capture:
         console.print(table)

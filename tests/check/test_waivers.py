@@ -15,8 +15,9 @@ from packaging.version import Version
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.check.questions import example_of
-from nnfuzz.check.runtimes import BUNDLED, runtime_of
+from nnfuzz.check.runtimes import BUNDLED
 from nnfuzz.operators.registry import OpRegistry
+from tests.check.implementation import runtime_of
 
 REGISTRY = OpRegistry.load()
 WAIVERS = REGISTRY.waivers

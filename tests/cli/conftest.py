@@ -5,13 +5,13 @@ import pytest
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.writing import as_json
-from nnfuzz.cli.main import application, run
 from nnfuzz.experiment.compilers import examine
 from nnfuzz.findings.folder import write_finding
 from nnfuzz.records.finding import Finding
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.client import ProducerClient
 from nnfuzz.testcase.identity import Numbered
+from tests.command import exit_code as command
 
 CONFIG = CaseConfig(nodes=3, exporter="direct", operators=("Add", "Mul", "Tanh", "Sub"))
 
@@ -66,13 +66,6 @@ OPTIONS = [
     "--dtypes",
     "float32",
 ]
-
-
-def command(*args):
-    """Exit code of `nnfuzz ARGS`."""
-    with pytest.raises(SystemExit) as end:
-        run(lambda: application()([str(a) for a in args]))
-    return end.value.code
 
 
 @pytest.fixture(scope="module")

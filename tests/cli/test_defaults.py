@@ -9,16 +9,10 @@ from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.writing import as_json
 from nnfuzz.cli.defaults import read_defaults
 from nnfuzz.cli.errors import UsageError
-from nnfuzz.cli.main import application, run
+from nnfuzz.cli.main import application
+from tests.command import exit_code as command
 
 GROUP = typer.main.get_command(application())
-
-
-def command(*args):
-    """Exit code of `nnfuzz ARGS`."""
-    with pytest.raises(SystemExit) as end:
-        run(lambda: application()([str(a) for a in args]))
-    return end.value.code
 
 
 def read(tmp_path, text):

@@ -14,7 +14,7 @@ from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
 
-CASES = 25
+CASES = 12
 
 
 def chosen_dtypes(only, without):

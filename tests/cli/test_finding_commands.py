@@ -8,7 +8,8 @@ import pytest
 
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.findings.folder import read_finding, write_finding
-from tests.cli.conftest import OPTIONS, command
+from tests.cli.conftest import OPTIONS
+from tests.command import exit_code as command
 
 
 def test_a_fault_in_the_declared_inputs_is_no_damage(finding, plugin, tmp_path):

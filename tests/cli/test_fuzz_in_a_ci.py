@@ -7,12 +7,11 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from typer.testing import CliRunner
 
-from nnfuzz.cli.errors import UsageError
-from nnfuzz.cli.main import application
-from nnfuzz.records.config import ConfigError
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.cli.campaigns import baseline_failures
 from nnfuzz.store.store import Store
+from tests.command import told
 
 pytest.importorskip("onnxruntime")
 
@@ -28,27 +27,12 @@ class Broken(OnnxRuntime):
     def build(self, module, level):
         raise ValueError("broken on purpose")
 '''
-FAST = (
-    "--nodes",
-    2,
-    "--exporter",
-    "direct",
-    "--quiet",
-    "--seed",
-    1,
-    "--set",
-    "probe=0",
-    "--set",
-    "reduce=no",
-)
+SETTINGS = ("--set", "probe=0", "--set", "reduce=no")
+FAST = ("--nodes", 2, "--exporter", "direct", "--quiet", "--seed", 1, *SETTINGS)
 
 
 def fuzz(*arguments):
-    done = CliRunner().invoke(application(), list(map(str, ("fuzz", *arguments))))
-    if isinstance(done.exception, UsageError | ConfigError):
-        return 2, str(done.exception)
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return done.exit_code, done.output
+    return told("fuzz", *arguments)
 
 
 @pytest.fixture
@@ -73,11 +57,11 @@ def test_findings_fail_until_they_are_in_the_baseline(here):
     ((ran, name),) = [[case.attrib["name"] for case in suite]]
     assert ran == "campaign" and name.startswith("broken-broken-on-purpose")
     assert "### Failures" in (here / "out.md").read_text()
-    for number, baseline in enumerate(("baseline=main", "baseline=main/summary.json")):
-        code, told = fuzz(*broken, *reports, "--out", f"pr{number}", "--set", baseline)
-        assert code == 0 and "of known failures" in told, told
-        assert not list(ElementTree.parse("out.xml").iter("failure"))
-        assert "of known failures" in (here / "out.md").read_text()
+    code, shown = fuzz(*broken, *reports, "--out", "pr", "--set", "baseline=main/summary.json")
+    assert code == 0 and "of known failures" in shown, shown
+    assert not list(ElementTree.parse("out.xml").iter("failure"))
+    assert "of known failures" in (here / "out.md").read_text()
+    assert baseline_failures(Path("main"), BackendRegistry.discover(["broken.py"]))
 
 
 def operators_of(folder):
@@ -87,8 +71,8 @@ def operators_of(folder):
 
 @pytest.mark.slow
 def test_every_model_touches_the_operator_of_the_focus(here):
-    code, told = fuzz("-b", "onnxruntime", "--tests", 6, "--focus", "Softmax", *FAST, "--out", "c")
-    assert code in (0, 1), told
+    code, shown = fuzz("-b", "onnxruntime", "--tests", 6, "--focus", "Softmax", *FAST, "--out", "c")
+    assert code in (0, 1), shown
     found = operators_of(here / "c")
     assert len(found) >= 4 and all("Softmax" in operators for operators in found)
 
@@ -96,19 +80,19 @@ def test_every_model_touches_the_operator_of_the_focus(here):
 @pytest.mark.slow
 def test_every_model_of_the_focus_on_a_pass_is_changed_by_it(here):
     name = "ConstantFolding"
-    code, told = fuzz("-b", "onnxruntime", "--tests", 2, "--focus", name, *FAST, "--out", "c")
-    assert code in (0, 1), told
+    code, shown = fuzz("-b", "onnxruntime", "--tests", 2, "--focus", name, *FAST, "--out", "c")
+    assert code in (0, 1), shown
     with Store.open(here / "c", write=False) as store:
         assert json.dumps(store.config()["case"]["seed_models"]).count(".onnx") > 1
 
 
 def test_a_misspelt_focus_is_refused_before_a_model_is_made(here, monkeypatch):
     monkeypatch.setattr("nnfuzz.corpus.producers.Producers", None)
-    code, told = fuzz("-b", "onnxruntime", "--focus", "Sofmax", *FAST, "--out", "c")
-    assert code == 2 and "--focus 'Sofmax' is no operator; did you mean 'Softmax'" in told
+    code, shown = fuzz("-b", "onnxruntime", "--focus", "Sofmax", *FAST, "--out", "c")
+    assert code == 2 and "--focus 'Sofmax' is no operator; did you mean 'Softmax'" in shown
     reference = str(Path(__file__).parents[2] / "examples" / "hasty.py")
-    code, told = fuzz("-b", "hasty", "--plugin", reference, "--focus", "Fusion", *FAST)
-    assert code == 2 and "no compiler here names its passes" in told
+    code, shown = fuzz("-b", "hasty", "--plugin", reference, "--focus", "Fusion", *FAST)
+    assert code == 2 and "no compiler here names its passes" in shown
 
 
 @pytest.mark.parametrize(
@@ -122,6 +106,6 @@ def test_a_misspelt_focus_is_refused_before_a_model_is_made(here, monkeypatch):
 )
 def test_wrong_usage_leaves_no_campaign_behind(here, monkeypatch, arguments, message):
     monkeypatch.setattr("nnfuzz.cli.campaigns.TRIED", 8)
-    code, told = fuzz("-b", "onnxruntime", "--tests", 1, *FAST, "--out", "c", *arguments)
-    assert code == 2 and message in told, told
+    code, shown = fuzz("-b", "onnxruntime", "--tests", 1, *FAST, "--out", "c", *arguments)
+    assert code == 2 and message in shown, shown
     assert not (here / "c").exists()

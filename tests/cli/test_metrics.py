@@ -7,22 +7,15 @@ import json
 import numpy as np
 import pytest
 from onnx import TensorProto, checker, helper, numpy_helper
-from typer.testing import CliRunner
 
-from nnfuzz.base.reading import Unreadable
-from nnfuzz.cli.errors import UsageError
-from nnfuzz.cli.main import application
 from nnfuzz.ir.features import Features, NodeFeatures
 from nnfuzz.records.rows import Record, TestRow
 from nnfuzz.store.store import Store
+from tests.command import told
 
 
 def nnfuzz(*arguments):
-    done = CliRunner().invoke(application(), ["metrics", *map(str, arguments)])
-    if isinstance(done.exception, UsageError | Unreadable):
-        return 2, str(done.exception)
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return done.exit_code, done.output
+    return told("metrics", *arguments)
 
 
 def model(size=4):
@@ -52,8 +45,8 @@ def folder(tmp_path):
 
 
 def test_models_of_others_are_counted(folder, tmp_path):
-    code, told = nnfuzz(folder, "--json", tmp_path / "m.json")
-    assert code == 0 and "OTC" in told and "models" in told
+    code, shown = nnfuzz(folder, "--json", tmp_path / "m.json")
+    assert code == 0 and "OTC" in shown and "models" in shown
     (only,) = json.loads((tmp_path / "m.json").read_text())["folders"]
     assert only["operators"] == {"Add": 2, "Relu": 2, "com.example.Strange": 2}
     assert only["measures"]["vertices"] == 6 and only["measures"]["NTR"] == 1
@@ -61,8 +54,8 @@ def test_models_of_others_are_counted(folder, tmp_path):
 
 def test_what_cannot_be_read_is_named_and_left_out(folder, tmp_path):
     (folder / "torn.onnx").write_bytes(model()[:40])
-    code, told = nnfuzz(folder, folder, "--json", tmp_path / "m.json", "--operators", "Add,Relu")
-    assert code == 0 and "torn.onnx" in told
+    code, shown = nnfuzz(folder, folder, "--json", tmp_path / "m.json", "--operators", "Add,Relu")
+    assert code == 0 and "torn.onnx" in shown
     whole = json.loads((tmp_path / "m.json").read_text())
     assert whole["vocabulary"] == 2 and len(whole["folders"]) == 2
     assert list(whole["folders"][1]["left_out"]) == [str(folder / "torn.onnx")]
@@ -72,11 +65,11 @@ def test_passes_that_changed_no_model_are_named(tmp_path):
     with Store.create(tmp_path / "c", {}) as store:
         node = NodeFeatures("Cast", "int8", "0badcafe", "2x3", ("to=more",))
         store.record(Record(TestRow(1, "run", 0, features=Features((node,), ()))))
-    code, told = nnfuzz(tmp_path / "c", "--backend", "onnxruntime")
-    assert code == 0 and "0 of " in told and "--focus" in told and "ConstantFolding" in told
+    code, shown = nnfuzz(tmp_path / "c", "--backend", "onnxruntime")
+    assert code == 0 and "0 of " in shown and "--focus" in shown and "ConstantFolding" in shown
 
 
 def test_folders_without_models(tmp_path):
-    code, told = nnfuzz(tmp_path)
-    assert code == 2 and "*.onnx" in told
+    code, shown = nnfuzz(tmp_path)
+    assert code == 2 and "*.onnx" in shown
     assert nnfuzz(tmp_path / "absent")[0] == 2

@@ -11,7 +11,7 @@ from nnfuzz.backend.registry import BackendRegistry, RegistryError
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.writing import as_json
-from nnfuzz.cli.commands.reduce import reduce
+from nnfuzz.cli.commands.findings import reduce
 from nnfuzz.cli.errors import FINDINGS
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.experiment.compilers import examine

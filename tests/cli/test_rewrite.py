@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import onnx
 from onnx import parser
-from typer.testing import CliRunner
 
-from nnfuzz.cli.main import application
+from tests.command import nnfuzz
 
 MODEL = """
 <ir_version: 9, opset_import: ["" : 20]>
@@ -15,7 +14,7 @@ small (float[2, 3] x) => (float[2, 3] y) { r = Relu (x) y = Add (r, x) }
 
 
 def run(*words: object):
-    return CliRunner().invoke(application(), ["rewrite", *map(str, words)])
+    return nnfuzz("rewrite", *words)
 
 
 def test_models_are_drawn_and_made_again(tmp_path):
@@ -23,23 +22,23 @@ def test_models_are_drawn_and_made_again(tmp_path):
     onnx.save(parser.parse_model(MODEL), file)
     first = run(file, "--out", tmp_path / "a", "--count", 3)
     again = run(file, "--out", tmp_path / "b", "--count", 3)
-    assert first.exit_code == again.exit_code == 0, first.output
+    assert first.returncode == again.returncode == 0, first.stdout
     made = sorted((tmp_path / "a").iterdir())
     assert len(made) == 3
     for one in made:
         onnx.checker.check_model(one, full_check=True)
         assert one.read_bytes() == (tmp_path / "b" / one.name).read_bytes() != file.read_bytes()
-    steps = first.output.splitlines()[0].partition(": ")[2]
-    assert run(file, "--out", tmp_path / "c", "--steps", steps).exit_code == 0
+    steps = first.stdout.splitlines()[0].partition(": ")[2]
+    assert run(file, "--out", tmp_path / "c", "--steps", steps).returncode == 0
     assert (tmp_path / "c" / made[0].name).read_bytes() == made[0].read_bytes()
 
 
 def test_mistakes_are_told(tmp_path):
     file = tmp_path / "none.onnx"
-    assert run().exit_code != 0
+    assert run().returncode != 0
     file.write_bytes(b"no model")
     for words in ([file, "--out", tmp_path], [tmp_path / "gone.onnx", "--out", tmp_path]):
         found = run(*words)
-        assert found.exit_code != 0 and "Traceback" not in found.output
+        assert found.returncode != 0 and "Traceback" not in found.stderr
     onnx.save(parser.parse_model(MODEL), file)
-    assert run(file, "--out", tmp_path, "--steps", "times_two#1").exit_code != 0
+    assert run(file, "--out", tmp_path, "--steps", "times_two#1").returncode != 0

@@ -6,23 +6,12 @@ import json
 import os
 
 import pytest
-from typer.testing import CliRunner
 
-from nnfuzz.base.reading import Unreadable
-from nnfuzz.cli.errors import UsageError
-from nnfuzz.cli.main import application
 from nnfuzz.corpus.layout import find_tests
+from tests.command import told as nnfuzz
 from tests.corpus import consumers
 
 pytest.importorskip("onnxruntime")
-
-
-def nnfuzz(*arguments):
-    done = CliRunner().invoke(application(), list(map(str, arguments)))
-    if isinstance(done.exception, UsageError | Unreadable):
-        return 2, str(done.exception)
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return done.exit_code, done.output
 
 
 @pytest.fixture(scope="module")

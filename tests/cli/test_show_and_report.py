@@ -1,21 +1,12 @@
 """show and report, from the command line to the file."""
 
-import pytest
-
 from nnfuzz.backend.outcome import Brief
-from nnfuzz.cli.main import application, run
 from nnfuzz.ir.features import features
 from nnfuzz.records.rows import FindingRow, Occurrence, Record, TestRow
 from nnfuzz.store.store import Store
 from nnfuzz.testcase.identity import Numbered
+from tests.command import exit_code as command
 from tests.findings.graphs import branching
-
-
-def command(*args):
-    """Exit code of `nnfuzz ARGS`."""
-    with pytest.raises(SystemExit) as end:
-        run(lambda: application()([str(a) for a in args]))
-    return end.value.code
 
 
 def test_report_of_a_store(tmp_path, capsys):

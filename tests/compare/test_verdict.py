@@ -1,12 +1,26 @@
-"""Verdicts: kinds of mismatch, the worst element, JSON, a suspect reference."""
+"""Verdicts on outputs, and the criteria behind them."""
 
 from __future__ import annotations
+
+import json
 
 import numpy as np
 import pytest
 
-from nnfuzz.compare.mismatch import MismatchKind
-from nnfuzz.compare.verdict import judge
+from nnfuzz.backend.target import Target
+from nnfuzz.base.reading import read
+from nnfuzz.base.writing import as_json
+from nnfuzz.compare.accuracy import accuracy
+from nnfuzz.compare.contradiction import without_contradicted
+from nnfuzz.compare.criterion import Criterion, CriterionError, distance
+from nnfuzz.compare.envelope import Envelope
+from nnfuzz.compare.flip import PYTORCH
+from nnfuzz.compare.groups import groups_that_agree
+from nnfuzz.compare.mismatch import Accuracy, Distance, MismatchKind, Verdict
+from nnfuzz.compare.reference import ReferenceFault, reference
+from nnfuzz.compare.verdict import judge, verdict
+from nnfuzz.ir.dtypes import DType
+from tests.compare.test_envelope import F32
 
 
 def changed(outputs, change):
@@ -94,3 +108,192 @@ def test_any_distance_from_a_tiny_number_is_a_mismatch_and_no_warning(build):
     (name,) = graph.outputs
     verdict = judge(graph, params, {"p": {name: np.array([1e308])}})
     assert verdict.mismatches["p"][0].worst.excess == "inf"
+
+
+# Kinds of mismatches.
+
+
+A, B = Target("a"), Target("b")
+
+
+def test_kinds(case):
+    def poisoned(y):
+        y[1, 1] = np.nan
+        return y
+
+    assert kind(case, poisoned).kind is MismatchKind.NONFINITE
+    assert kind(case, poisoned).worst.actual == "nan"
+    assert kind(case, lambda y: y.reshape(4, 3)).kind is MismatchKind.SHAPE
+    assert kind(case, lambda y: y.astype(np.float64)).kind is MismatchKind.DTYPE
+    graph, params, _ = case
+    (missing,) = judge(graph, params, {"p": {}}).mismatches["p"]
+    assert missing.kind is MismatchKind.MISSING
+
+
+def test_json_round_trip(case):
+    graph, params, good = case
+    verdict = judge(graph, params, {A: good, B: changed(good, lambda y: y + np.inf)})
+    text = json.dumps(as_json(verdict), allow_nan=False)
+    assert read(Verdict, json.loads(text)) == verdict
+    assert "inf" in str(verdict.mismatches[B][0])
+
+
+# A user's own tolerance, distances, and who agrees with whom.
+
+
+def around(values, width=0.0, unknown=(), dtype=DType.FLOAT32):
+    ref = np.array(values, np.float64)
+    mask = np.isin(np.arange(ref.size), unknown)
+    return Envelope(dtype, ref, ref - width, ref + width, mask)
+
+
+def test_a_criterion_is_read_and_shown():
+    assert Criterion.parse("rtol=1e-3, atol=1e-5") == Criterion(rtol=1e-3, atol=1e-5)
+    assert str(Criterion.parse("ulp=4")) == "ulp=4"
+    for text in ("abc", "rtol=x", "ulp=4,ulp=5", "rtol=-1", ""):
+        with pytest.raises(CriterionError, match="ulp=4"):
+            Criterion.parse(text)
+
+
+def test_elements_beyond_it_are_counted():
+    actual = np.float32([1.0, 2.001, 300.0, np.nan])
+    bounds = around([1.0, 2.0, 301.0, np.nan])
+    assert Criterion(rtol=1e-2).beyond(bounds, actual) == 0
+    assert Criterion(rtol=1e-3).beyond(bounds, actual) == 1
+    assert Criterion(atol=1e-2).beyond(bounds, actual) == 1
+    assert Criterion(ulp=1).beyond(bounds, actual) == 2
+    assert Criterion(rtol=1).beyond(bounds, actual[:2]) == 4
+    assert Criterion(rtol=1).beyond(bounds, actual.astype(np.float64)) == 4
+
+
+def test_an_infinity_is_within_it_where_the_dtype_overflows():
+    assert Criterion(rtol=1e-3).beyond(around([1e39, 1.0]), np.float32([np.inf, 1.0])) == 0
+    assert Criterion(rtol=1e-3).beyond(around([1e39, 1.0]), np.float32([-np.inf, 1.0])) == 1
+
+
+def test_the_distance_is_in_units_of_the_largest_element():
+    actual = np.float32([1024.0, 1e-20])
+    assert distance(around([1024.0, 0.0]), actual) < 1e-10
+    assert distance(around([1024.0 + 2**-13, 0.0]), actual) == 1.0
+    assert distance(around([5000.0, 0.0], unknown=[0]), actual) > 1e20
+
+
+def test_arrays_agree_within_the_envelope_or_else_in_half_of_the_digits():
+    arrays = {
+        "a": np.float32([1.0, 8.0]),
+        "b": np.float32([1.0001, 8.0]),
+        "c": np.float32([1.0, 8.001]),
+        "d": np.float32([1.0, 8.01]),
+    }
+    assert groups_that_agree(arrays, around([1.0, 8.0], unknown=[1])) == [["a", "c"], ["b"], ["d"]]
+    assert groups_that_agree(arrays, around([1.0, 8.0], 0.1)) == [["a", "b", "c", "d"]]
+    whole = {"a": np.int64([3]), "b": np.int64([3]), "c": np.int64([4]), "d": np.int32([3])}
+    assert groups_that_agree(whole, around([3], dtype=DType.INT64)) == [["a", "b"], ["c"], ["d"]]
+
+
+# Distances from the reference at the element that a party gets wrong.
+
+
+LOW, HIGH = (Target("a", pipeline=level) for level in ("O0", "O1"))
+
+
+def envelope(dtype: DType, ref: np.ndarray) -> dict[str, Envelope]:
+    return {"y": Envelope(dtype, ref, ref, ref, np.zeros(ref.shape, bool))}
+
+
+def test_floats_are_held_against_float64():
+    exact = np.array([1.0, 2.0 + 2.0**-24])
+    rounded = {"y": exact.astype(np.float32)}
+    wrong = {"y": np.float32([1.0, 3.0])}
+    parties = {PYTORCH: rounded, LOW: rounded, HIGH: wrong}
+    found = envelope(DType.FLOAT32, exact)
+    told = accuracy(found, parties, verdict(found, parties).mismatches)
+    assert set(told) == {HIGH}
+    assert told[HIGH]["y"].reference == exact[1]
+    ulp = 2.0**-22
+    assert told[HIGH]["y"].rows == {
+        PYTORCH: Distance(2.0, 2.0**-24, 2.0**-24 / ulp),
+        LOW: Distance(2.0, 2.0**-24, 2.0**-24 / ulp),
+        HIGH: Distance(3.0, 1 - 2.0**-24, (1 - 2.0**-24) / ulp),
+    }
+
+
+def test_integers_have_no_ulp_and_non_numbers_are_words():
+    ints = envelope(DType.INT64, np.array([2**60]))
+    parties = {HIGH: {"y": np.array([2**60 + 1])}}
+    told = accuracy(ints, parties, verdict(ints, parties).mismatches)
+    assert told[HIGH]["y"].rows == {HIGH: Distance(2**60 + 1, 1, None)}
+    floats = envelope(DType.FLOAT16, np.array([1.0]))
+    parties = {HIGH: {"y": np.array([np.nan], np.float16)}, LOW: {"y": np.zeros(3)}}
+    told = accuracy(floats, parties, verdict(floats, parties).mismatches)
+    assert told == {HIGH: {"y": Accuracy(1.0, {HIGH: Distance("nan", "nan", "nan")})}}
+
+
+# Elements at which onnx.reference contradicts a verdict, and those at which it does not.
+
+
+TARGET, ARBITER = Target("c"), Target("onnx.reference", form="direct")
+NAN = float("nan")
+
+
+def split(dtype, expected, actual, theirs, half=0.0, shape=None, finite=True):
+    ref = np.array(expected, dtype)
+    envelope = Envelope(DType.of(ref.dtype), ref, ref - half, ref + half, np.zeros(ref.shape, bool))
+    outputs = {TARGET: {"y": np.array(actual)}, ARBITER: {"y": np.array(theirs)}}
+    for own in outputs.values():
+        own["y"] = own["y"].astype(dtype) if shape is None else own["y"].reshape(shape)
+    bounds = {"y": envelope}
+    found = without_contradicted(
+        verdict(bounds, outputs), bounds, outputs, ARBITER, outputs[ARBITER], finite
+    )
+    assert found.mismatches[ARBITER] == ()
+    wrong = sum(m.wrong or 1 for m in found.mismatches[TARGET])
+    return wrong, [c.count for c in found.contradictions.get(TARGET, ())]
+
+
+@pytest.mark.parametrize(
+    ("actual", "theirs", "wrong", "contradicted"),
+    [
+        ([1, 0, 0], [1, 0, 0], 0, [1]),
+        ([1, 0, 0], [0, 0, 0], 1, []),
+        ([1, 0, 0], [2, 0, 0], 1, []),
+        ([1, 5, 3], [1, 5, 0], 1, [2]),
+        ([1, 5, 3], [0, 0, 3], 2, [1]),
+        ([0, 0, 0], [1, 1, 1], 0, []),
+    ],
+)
+def test_integers_agree_bit_for_bit_and_each_for_itself(actual, theirs, wrong, contradicted):
+    assert split("int64", [0, 0, 0], actual, theirs) == (wrong, contradicted)
+
+
+@pytest.mark.parametrize(
+    ("actual", "theirs", "contradicted"),
+    [(2.0, 2.05, True), (2.0, 2.2, False), (NAN, 2.0, False), (1.2, 1.05, False)],
+)
+def test_floats_agree_as_far_as_the_envelope_is_wide(actual, theirs, contradicted):
+    """The last reference is within the envelope itself, near though the target is to it."""
+    found = split("float32", [1.0], [actual], [theirs], half=0.1)
+    assert found == ((0, [1]) if contradicted else (1, []))
+
+
+@pytest.mark.parametrize("theirs", [NAN, -np.inf])
+def test_an_overflow_of_onnx_reference_contradicts_nothing(theirs):
+    """But where NaN or an infinity is among the inputs."""
+    assert split("float32", [1.0], [theirs], [theirs]) == (1, [])
+    assert split("float32", [1.0], [theirs], [theirs], finite=False) == (0, [1])
+
+
+def test_a_shape_is_contradicted_as_a_whole():
+    assert split("float32", [[1.0, 2.0]], [1.0, 2.0], [1.0, 2.0], shape=(2,)) == (0, [0])
+    assert split("float32", [[1.0, 2.0]], [1.0, 2.0], [1.0, 3.0], shape=(2,)) == (1, [])
+
+
+# Faults of a spec while the reference is computed.
+
+
+def test_reference_faults_name_the_node(build, monkeypatch):
+    b = build(x=F32([1.0]))
+    graph, params = b.done(b.add("Exp", "x"))
+    monkeypatch.setattr(type(graph.nodes[0].op), "torch", lambda self, x: x.reshape(1, 1))
+    with pytest.raises(ReferenceFault, match="Exp"):
+        reference(graph, params)

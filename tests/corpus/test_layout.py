@@ -1,17 +1,30 @@
-"""Our folders are ONNX backend tests, and foreign ones can be read."""
+"""Corpora in folders, and what is written beside them."""
 
 import json
+import re
+import subprocess
+import sys
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from typer.testing import CliRunner
 
+from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base.reading import Unreadable
+from nnfuzz.cli.main import application
+from nnfuzz.corpus.junit import junit_xml
+from nnfuzz.corpus.known import KnownTestFailures, parse
 from nnfuzz.corpus.layout import CorpusError, NotTensors, TestFolder, find_tests, write_test
+from nnfuzz.corpus.markdown import results_page
 from nnfuzz.corpus.pick import SourceTest
+from nnfuzz.corpus.pytest_file import pytest_file
+from nnfuzz.corpus.verify import LevelResult, Status
 from nnfuzz.vary.rewrite.rewriting import Step, rewritten
+from tests.corpus import consumers
 
 from .by_hand import model_of
 
@@ -157,3 +170,124 @@ def test_missing_input_is_refused(case, tmp_path):
 
     with pytest.raises(CorpusError, match="has no inputs s"):
         write_test(tmp_path, replace(case, inputs={"x": case.inputs["x"]}))
+
+
+# The summary of results as a page of Markdown.
+
+
+FAILED = LevelResult("test_a1", "tvm", "O3", Status.FAILED, "y[0] is 1", kind="mismatch")
+
+
+PASSED = LevelResult("test_a2", "tvm", "O3", Status.PASSED)
+
+
+SKIPPED = LevelResult("test_b", "tvm", "O3", Status.SKIPPED, "unsupported: Pad|x")
+
+
+def test_the_summary_shows_what_matters_and_nothing_breaks_it():
+    hostile = LevelResult("t`|<b>", "tvm", "O0", Status.FAILED, "a | b\n<script>", kind="mismatch")
+    known = KnownTestFailures(parse("*", "known.txt")).judge(FAILED)
+    text = results_page([hostile, PASSED, SKIPPED, known], "models: tvm", ["expired: x"])
+    assert "| tvm | O0 | 0 | 1 | 0 | 0 |" in text and "<script>" not in text
+    failures = text.partition("### Failures")[2].partition("<details>")[0]
+    assert all(line.count(" | ") == 3 for line in failures.splitlines() if line.startswith("| "))
+    assert "1 known" in text and "1 skipped" in text and text.endswith("- expired: x\n")
+
+
+def test_the_summary_of_many_failures_is_short():
+    many = [LevelResult(f"t{i}", "tvm", "O0", Status.FAILED, "x" * 9999) for i in range(5000)]
+    text = results_page(many, "models")
+    assert len(text) < 60_000 and "... and 4950 more" in text
+
+
+# Results as JUnit XML.
+
+
+def test_junit():
+    results = [
+        LevelResult("a", "toy", "O0", Status.PASSED, seconds=0.5),
+        LevelResult("b<&>", "toy", "O0", Status.FAILED, 'wrong "x"\nmore', "\x1b[1m\x00]]>", 0.25),
+        LevelResult("c", "toy", "O1", Status.SKIPPED, "unsupported"),
+        LevelResult("d", "toy", "O1", Status.ERROR, "damaged"),
+    ]
+    root = ElementTree.fromstring(junit_xml(results, "my\x07suite"))
+    (suite,) = root
+    assert suite.attrib["tests"] == "4" and suite.attrib["time"] == "0.750000"
+    assert [suite.attrib[k] for k in ("failures", "errors", "skipped")] == ["1", "1", "1"]
+    assert [[child.tag for child in case] for case in suite] == [
+        [],
+        ["failure"],
+        ["skipped"],
+        ["error"],
+    ]
+    assert suite[1].attrib["name"] == "b<&>" and "\x1b" not in suite[1][0].text
+
+
+# test_models.py of a corpus, run by pytest in a process that cannot import nnfuzz.
+
+
+SMALL = (
+    *("--count", "2", "--seed", "4", "--nodes", "4", "--exporter", "direct", "--opset", "18"),
+    *("--operators", "Add,Mul,Relu,Conv,MatMul,Softmax,Transpose"),
+    *("--exclude-dtypes", "float64,float16,bfloat16"),
+)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    pytest.importorskip("onnxruntime")
+    out = tmp_path_factory.mktemp("pytest_file") / "models"
+    made = CliRunner().invoke(application(), ["generate", *SMALL, "--out", str(out)])
+    assert made.exit_code == 0, made.output
+    return out
+
+
+def run(folder, *absent):
+    """What pytest counts: {"passed": 4}; as if the modules in `absent` were not installed."""
+    code = f"import sys, pytest; sys.modules.update(dict.fromkeys({('nnfuzz', *absent)!r})); "
+    code += "sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', 'test_models.py']))"
+    line = [sys.executable, "-c", code]
+    env = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        line, cwd=folder, env=env, capture_output=True, text=True, timeout=120, check=False
+    )
+    last = done.stdout.strip().splitlines()[-1]
+    return {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|skipped|error)", last)}
+
+
+def test_the_models_pass_without_nnfuzz(models):
+    assert run(models) == {"passed": 4}
+
+
+def test_a_wrong_expected_output_fails(models, tmp_path):
+    consumers.spoiled(models, tmp_path / "bad")
+    assert run(tmp_path / "bad") == {"failed": 2, "passed": 2}
+
+
+@pytest.mark.parametrize("absent", ["onnx", "onnxruntime"])
+def test_what_is_not_installed_is_skipped(models, absent):
+    assert set(run(models, absent)) == {"skipped"}
+
+
+@pytest.mark.parametrize("name", ["onnxruntime", "tvm", "openvino"])
+def test_it_runs_the_compiler_that_is_asked_for(name):
+    registry = BackendRegistry.discover()
+    spec = registry.parse(name)
+    text = pytest_file([spec], registry)
+    compile(text, "test_models.py", "exec")
+    assert f"under {name}:" in text and "nnfuzz" not in text
+    assert f"LEVELS = {list(registry.get(name).default_levels())!r}" in text
+    assert re.search(rf"^ +(import|from) {name}\b", text, re.MULTILINE)
+
+
+def test_a_compiler_without_a_program_of_its_own_gives_none(tmp_path):
+    plugin = tmp_path / "silent.py"
+    plugin.write_text(
+        "from nnfuzz.backend.contract import Backend\n\n\nclass Silent(Backend):\n"
+        '    """A compiler without a script."""\n\n    name = "silent"\n    levels = ("O0",)\n\n'
+        "    @classmethod\n    def versions(cls):\n        return {}\n\n"
+        "    def load(self, model):\n        return model\n\n"
+        "    def build(self, module, level):\n        return None\n"
+    )
+    registry = BackendRegistry.discover([plugin])
+    assert pytest_file([registry.parse("silent")], registry) == ""

@@ -1,13 +1,21 @@
-"""Verification: ours by the judge, others by tolerance; JUnit for servers."""
+"""Corpora are verified, selected from and have known failures."""
+
+import json
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
-from nnfuzz.base.reading import read
+from nnfuzz.base.reading import Unreadable, read
+from nnfuzz.compare.envelope import Envelope
 from nnfuzz.compare.mismatch import Verdict
+from nnfuzz.corpus.known import KnownError, KnownTestFailures, baseline, parse, to_json
 from nnfuzz.corpus.layout import find_tests, write_test
+from nnfuzz.corpus.selection import Budget, SelectableModel, choose, coverage_table, covered
+from nnfuzz.corpus.tolerance import Radii, Tolerance, why_unfit
 from nnfuzz.corpus.verify import (
     LevelResult,
     Status,
@@ -15,8 +23,11 @@ from nnfuzz.corpus.verify import (
     output_difference,
     verify_one,
 )
+from nnfuzz.ir.dtypes import DType
 from nnfuzz.testcase.client import ProducerError
 from nnfuzz.testcase.identity import Numbered
+
+from . import by_hand
 
 
 @pytest.fixture(scope="module")
@@ -115,3 +126,226 @@ def test_a_failure_is_not_hidden_by_a_data_set_that_was_not_compared():
     parts = [LevelResult("a", "toy", "O0", status, seconds=1.0) for status in told]
     assert (_worst(parts).status, _worst(parts).seconds) == (Status.FAILED, 3.0)
     assert _worst(parts[:2]).status is Status.NOT_COMPARED
+
+
+# Tolerances admit what the envelope admits, and not much more.
+
+
+def envelope(ref, radius, dtype=DType.FLOAT32, masked=False):
+    ref, radius = np.asarray(ref, np.float64), np.asarray(radius, np.float64)
+    return Envelope(dtype, ref, ref - radius, ref + radius, np.full(ref.shape, masked))
+
+
+NUMBERS = st.floats(-1e6, 1e6, width=32)
+PAIRS = st.lists(st.tuples(NUMBERS, st.floats(0, 1e3, width=32)), min_size=1, max_size=20)
+
+
+@given(PAIRS, st.sampled_from([DType.FLOAT16, DType.FLOAT32, DType.FLOAT64]))
+def test_the_ends_of_the_envelope_pass(pairs, dtype):
+    ref, radius = map(np.array, zip(*pairs))
+    bounds = envelope(ref, radius, dtype)
+    fit = Radii.of(bounds, ref).fit()
+    for end in bounds.admitted:
+        np.testing.assert_allclose(end, ref, fit.rtol, fit.atol)
+
+
+def test_a_wrong_digit_beyond_the_envelope_fails():
+    ref = np.array([1.0, 100.0, 1e4])
+    absolute = Radii.of(envelope(ref, [1e-3, 1e-3, 1e-3]), ref).fit()
+    relative = Radii.of(envelope(ref, 1e-3 * ref), ref).fit()
+    assert absolute.atol + absolute.rtol * 1e4 < 4e-3
+    assert relative.atol + relative.rtol < 2e-3
+
+
+def test_discrete_outputs_have_none_and_bound_those_beside_them():
+    exact = Radii.of(envelope([7, 2000], [0, 0], DType.INT32), np.array([7, 2000]))
+    assert exact.fit() == Tolerance()
+    floats = Radii.of(envelope([1000.0], [1.0]), np.array([1000.0]))
+    fit = Radii.merged([exact, floats]).fit()
+    assert fit.atol + fit.rtol * 1000 >= 1.0
+
+
+def test_bfloat16_and_the_least_float64_have_tolerances():
+    import ml_dtypes
+
+    ref = np.array([1.5], ml_dtypes.bfloat16)
+    fit = Radii.of(envelope([1.5], [0.0], DType.BFLOAT16), ref).fit()
+    assert fit.atol + 1.5 * fit.rtol > 2**-7
+    tiny = np.array([5e-324])
+    assert Radii.of(envelope(tiny, tiny, DType.FLOAT64), tiny).fit().atol > 0
+
+
+@pytest.mark.parametrize(
+    "bounds, why",
+    [
+        (envelope([1.0, 2.0], [0.1, 0.1]), ""),
+        (envelope([1.0], [0.1], masked=True), "undecided"),
+        (envelope([1.0, -3.0], [2.0, 3.0]), "blunt"),
+        (envelope([1.0, 9.0], [2.0, 3.0]), ""),
+        (envelope([0.0], [0.0]), ""),
+        (envelope([1], [1], DType.INT8), "undecided"),
+    ],
+)
+def test_outputs_that_tell_nothing_are_named(bounds, why):
+    assert why_unfit({"y": bounds}) == why
+
+
+def test_infinities_that_are_decided_need_no_tolerance():
+    ref = np.array([np.inf, 1.0, np.nan])
+    bounds = envelope(ref, [0, 0.25, 0])
+    fit = Radii.of(bounds, ref).fit()
+    assert not why_unfit({"y": bounds}) and np.isfinite([fit.atol, fit.rtol]).all()
+    np.testing.assert_allclose([np.inf, 1.25, np.nan], ref, fit.rtol, fit.atol)
+
+
+# Known failures, baselines and summaries: what counts, what does not, and what can go.
+
+
+FAILED = LevelResult("test_a1", "tvm", "O3", Status.FAILED, "y[0] is 1", kind="mismatch")
+PASSED = LevelResult("test_a2", "tvm", "O3", Status.PASSED)
+SKIPPED = LevelResult("test_b", "tvm", "O3", Status.SKIPPED, "unsupported: Pad|x")
+
+
+def judged(text, result=FAILED, earlier=None):
+    return KnownTestFailures(parse(text, "known.txt"), earlier).judge(result)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "test_a1",
+        "test_a*",
+        "* backend=tvm",
+        "test_?? level=O*",
+        "* kind=mismatch",
+        "# nothing\n\ntest_a1 # issue 12",
+    ],
+)
+def test_what_is_known_does_not_count(line):
+    found = judged(line)
+    assert found.status is Status.KNOWN and found.message.endswith("y[0] is 1")
+
+
+@pytest.mark.parametrize(
+    "line", ["test_b", "test_a1 backend=ort", "* level=O0", "* kind=crash", "TEST_A1", ""]
+)
+def test_what_is_not_meant_counts(line):
+    assert judged(line) == FAILED
+
+
+def test_only_failures_are_known():
+    assert judged("*", PASSED) == PASSED and judged("*", SKIPPED) == SKIPPED
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("backend=tvm", "line 1: a line begins with the name of a test"),
+        ("a\nb colour=red", "line 2: 'colour=red' is none of backend=..., level=..., kind=..."),
+        ("a level=", "'level=' is none of"),
+    ],
+)
+def test_mistakes_are_named(text, message):
+    with pytest.raises(KnownError) as error:
+        parse(text, "known.txt")
+    assert message in str(error.value)
+
+
+def test_a_baseline_excuses_the_same_failure_only(tmp_path):
+    file = tmp_path / "results.json"
+    file.write_text(json.dumps(to_json([FAILED, PASSED], {"backend": "tvm"})))
+    earlier = baseline(file)
+    assert judged("", FAILED, earlier).status is Status.KNOWN
+    crash = LevelResult("test_a1", "tvm", "O3", Status.FAILED, "crash", kind="crash")
+    elsewhere = LevelResult("test_a1", "tvm", "O0", Status.FAILED, "", kind="mismatch")
+    for other in (crash, elsewhere):
+        assert judged("", other, earlier) == other
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"schema": 1, "results": [{"test": 3}]}'])
+def test_a_baseline_that_is_none_is_refused(tmp_path, text):
+    (tmp_path / "results.json").write_text(text)
+    with pytest.raises(Unreadable, match=r"results\.json"):
+        baseline(tmp_path / "results.json")
+
+
+def test_what_can_go_is_told():
+    known = KnownTestFailures(
+        parse("test_a1\ntest_a2 # fixed?\ntest_zzz", "f"),
+        {("test_a2", "tvm", "O3"): "crash", ("test_b", "tvm", "O3"): "crash"},
+    )
+    assert known.notes([known.judge(r) for r in (FAILED, PASSED, SKIPPED)]) == [
+        "known, but did not fail: test_a2 # fixed?",
+        "fixed since the baseline: test_a2 tvm O3",
+    ]
+
+
+# The selection: budgets are kept, the rare comes first, the result does not depend on order.
+
+
+def candidate(name, *features, size=1, seconds=1.0):
+    return SelectableModel(name, frozenset(("operator", f) for f in features), size, seconds)
+
+
+def names(found):
+    return [c.name for c in found]
+
+
+def test_the_one_that_adds_most_comes_first_and_what_adds_nothing_never():
+    tests = [
+        candidate("a", "x"),
+        candidate("b", "x", "y"),
+        candidate("c", "z"),
+        candidate("d", "y"),
+    ]
+    assert names(choose(tests, Budget())) == ["b", "c"]
+    assert names(choose(tests, Budget(count=1))) == ["b"]
+
+
+def test_a_small_one_is_worth_more_where_bytes_are_scarce():
+    tests = [candidate("big", "x", "y", "z", size=90), candidate("x", "x", size=10)]
+    tests += [candidate("y", "y", size=10), candidate("z", "z", size=10)]
+    assert names(choose(tests, Budget(size=40))) == ["x", "y", "z"]
+    assert names(choose(tests, Budget())) == ["big"]
+
+
+def test_kinds_weigh_the_same():
+    """One operator of two is worth more than two of a hundred vertices."""
+    rare = SelectableModel("rare", frozenset({("operator", "a")}))
+    many = SelectableModel("many", frozenset(("vertex", str(i)) for i in range(2)))
+    rest = SelectableModel(
+        "rest", frozenset({("operator", "b"), *(("vertex", str(i)) for i in range(98))})
+    )
+    assert names(choose([many, rare, rest], Budget(count=2)))[0] == "rest"
+    assert names(choose([many, rare, rest], Budget(count=2)))[1] == "rare"
+
+
+FEATURES = st.frozensets(st.sampled_from("abcdefgh"))
+TESTS = st.lists(st.tuples(FEATURES, st.integers(1, 20)), min_size=1, max_size=12)
+
+
+@given(TESTS, st.integers(1, 12), st.integers(1, 60))
+def test_budgets_are_kept_and_nothing_that_fits_is_left(tests, count, size):
+    pool = [candidate(f"t{i:02}", *f, size=s) for i, (f, s) in enumerate(tests)]
+    budget = Budget(count=count, size=size)
+    chosen = choose(pool, budget)
+    assert len(chosen) <= count and sum(c.size for c in chosen) <= size
+    seen: set = set()
+    for c in chosen:
+        assert c.features - seen
+        seen |= c.features
+    left = size - sum(c.size for c in chosen)
+    if len(chosen) < count:  # nothing that fits would add anything
+        assert all(c.features <= seen or c.size > left or c in chosen for c in pool)
+
+
+def test_what_a_graph_covers():
+    found = covered(by_hand.GRAPH, ["toy: fuse"])
+    assert {("operator", "Add"), ("edge", "Add->Mul"), ("rank", "Add of rank 1")} < found
+    assert {("dtype", "Mul(float32,float32)"), ("pass", "toy: fuse")} < found
+    assert sum(kind == "vertex" for kind, _ in found) == 2
+
+
+def test_a_table_counts_kept_and_all_features():
+    kept, other = {("operator", "Add"), ("edge", "Add->Mul")}, {("operator", "Mul")}
+    assert coverage_table([kept], [kept, other]) == {"operator": [1, 2], "edge": [1, 1]}

@@ -65,7 +65,7 @@ def test_the_fault_is_blamed_on_its_coordinate(producer, run, operator, coordina
 
 def test_an_exporter_is_blamed_for_a_model_that_means_something_else(producer, run):
     case = probe(producer, "Atan")
-    model = blamed.badly_exported(case.model, "export_confuses_atan")
+    model = blamed.badly_exported(case.model)
     result = run(replace(case, model=model, exporter="torchscript"))
     assert len(result.failures) == len(TARGETS)
     for failure in result.failures:

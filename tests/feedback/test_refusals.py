@@ -5,7 +5,7 @@ from nnfuzz.records.rows import TestRow
 
 
 def row(index, kind, **levels):
-    return TestRow(index, "run", 0, {"toy": levels}, motifs=(f"fault:{kind}",))
+    return TestRow(index, "run", 0, {"toy": levels}, variations=(f"fault:{kind}",))
 
 
 def test_the_worst_answer_of_a_test_counts():
@@ -18,7 +18,7 @@ def test_the_worst_answer_of_a_test_counts():
             row(2, "wrong-axis", O0=late, O3=clean),
             row(3, "wrong-axis", O0=clean, O3=Brief("accepted", "execute")),
             row(4, "wrong-axis", O0=Brief("exception", "import")),
-            TestRow(5, "run", 0, {"toy": {"O0": Brief("ok")}}, motifs=("Gelu",)),
+            TestRow(5, "run", 0, {"toy": {"O0": Brief("ok")}}, variations=("motif:Gelu",)),
             row(6, "empty-file", O0=Brief("unsupported", message=BLIND), O3=clean),
             row(7, "no-graph", O0=Brief("unsupported", message=BLIND)),
         ]

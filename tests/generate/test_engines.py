@@ -1,5 +1,8 @@
+"""Engines make graphs that verify, have the asked size and lack no operator."""
+
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from dataclasses import replace
@@ -9,11 +12,22 @@ import pytest
 from nnfuzz.check.versions import admitted_by_schema
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import ENGINES, GenerateConfig
+from nnfuzz.generate.engine import Kept
 from nnfuzz.generate.engines import MADE, engine
+from nnfuzz.generate.growth import Growth
+from nnfuzz.generate.large import BEYOND, LARGE, SHARES, large_share, large_tensor
+from nnfuzz.generate.placeholder import FREE
+from nnfuzz.generate.typed_names import TypedNames
+from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.graph import Graph
+from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.draw import Draw, Sizes
+from nnfuzz.solve.session import SolverSession
+from nnfuzz.testcase.case import CaseConfig
+from nnfuzz.testcase.producer import Producer
 from tests.generate.conftest import CATALOG, CONFIG, REGISTRY
+from tests.inputs.graphs import op
 
 
 def make(
@@ -147,3 +161,151 @@ def test_edges_to_avoid_do_not_occur(name, graphs):
         assert len(graph.nodes) == CONFIG.nodes
         assert not common & set(edge_keys(graph.view()))
     assert sum(bool(common & set(edge_keys(graph.view()))) for graph in graphs[:100]) > 15
+
+
+# Engines grow graphs around a start.
+
+
+def test_graphs_grow_around_a_start(name, graphs):
+    if name == "mutate":
+        pytest.skip("its graphs do not grow, see test_mutate.py")
+    for seed, start in enumerate(graphs[:12]):
+        grown = engine(name, CATALOG, CONFIG).next(random.Random(seed), [Kept(start)]).graph
+        grown.verify()
+        assert len(grown.nodes) == len(start.nodes) + CONFIG.nodes
+        assert [node.op for node in grown.nodes if node.outputs[0] in start.values]
+
+
+# What is known of a growing graph's numbers holds for all readers of a value.
+
+
+FLOAT = TensorType(DType.FLOAT32, (3, 4))
+
+
+@pytest.fixture
+def growth():
+    """A growing graph with a placeholder and, behind it, the root of its negative."""
+    draw = Draw(random.Random(0))
+    with SolverSession(draw) as session:
+        growth = Growth(session, GenerateConfig())
+        assert growth.insert(op("Neg"), [FREE], [FLOAT], smt=False)
+        (x,) = growth.placeholders
+        (y,) = growth.loose
+        assert growth.insert(op("Sqrt"), [y], [FLOAT], smt=False)
+        yield growth, x
+
+
+def test_readers_of_one_value_must_agree(growth):
+    growth, x = growth
+    assert not growth.insert(op("Log"), [x], [FLOAT], smt=False)
+    assert [node.op.name for node in growth.graph.nodes] == ["Neg", "Sqrt"]
+    assert growth.insert(op("Acos"), [x], [FLOAT], smt=False)
+    assert growth.known[x].range == (-1, 1)
+
+
+def test_what_computes_a_placeholder_must_suit_all_readers(growth):
+    growth, x = growth
+    assert not growth.precede(op("Exp"), [FLOAT], x, smt=False)
+    assert growth.precede(op("Tanh"), [FLOAT], x, smt=False)
+
+
+def test_a_node_in_front_narrows_its_inputs(growth):
+    growth, x = growth
+    assert growth.precede(op("Log"), [FLOAT], x, smt=False)
+    (p,) = growth.placeholders
+    assert growth.known[p].range[0] > 0
+    assert growth.insert(op("Neg"), [p], [FLOAT], smt=False)
+    *_, negative = growth.loose
+    assert not growth.insert(op("Sqrt"), [negative], [FLOAT], smt=False)
+
+
+# Names by dtype and rank.
+
+
+VECTOR, MATRIX, INDEX = (DType.FLOAT32, 1), (DType.FLOAT32, 2), (DType.INT64, 1)
+
+
+def filled():
+    names = TypedNames()
+    for name, kind in (("a", VECTOR), ("b", MATRIX), ("c", VECTOR), ("d", INDEX)):
+        names.add(name, kind)
+    return names
+
+
+def test_a_discarded_name_is_gone_and_the_last_takes_its_place():
+    names = filled()
+    names.discard("a")
+    names.discard("never added")
+    assert "a" not in names and names.of(VECTOR) == ["c"] and len(names) == 3
+    names.discard("c")
+    assert names.kinds(1, 1) == [INDEX]
+
+
+def test_kinds_are_those_of_the_ranks_that_have_names():
+    assert filled().kinds(1, 1) == [VECTOR, INDEX]
+    assert filled().read([DType.FLOAT32, DType.BOOL], 2, 4) == {DType.FLOAT32: [MATRIX]}
+
+
+def test_every_name_is_picked_about_as_often():
+    names, draw = filled(), Draw(random.Random(1))
+    picked = Counter(names.pick(draw, [VECTOR, MATRIX]) for _ in range(300))
+    assert picked.keys() == {"a", "b", "c"} and min(picked.values()) > 60
+    assert names.pick(draw, [(DType.BOOL, 0)]) is None
+
+
+# Large tensors, and what bounds them.
+
+
+def near_a_power(size: int) -> bool:
+    return any((size + off).bit_count() == 1 for off in (-1, 0, 1))
+
+
+def elements(case) -> list[int]:
+    return [math.prod(value.shape) for value in case.graph.values]
+
+
+@pytest.fixture(scope="module")
+def mixed() -> list:
+    """Forty test cases as campaigns make them."""
+    producer = Producer(3, CaseConfig(exporter="direct", large=SHARES["mixed"]))
+    return [producer.produce(index) for index in range(40)]
+
+
+def test_every_rank_has_large_tensors_beside_powers_of_two():
+    draw, offsets = Draw(random.Random(0), LARGE), Counter()
+    for rank in range(1, 7):
+        for _ in range(20):
+            type_ = large_tensor(draw, DType.FLOAT32, rank)
+            assert BEYOND < type_.numel <= LARGE.max_numel
+            assert all(near_a_power(d) and d <= LARGE.dim(rank) for d in type_.shape)
+            offsets.update(d - (1 << (d.bit_length() - 1)) for d in type_.shape if d > 9)
+    assert offsets[0] and offsets[1] and len(offsets) > 3
+    assert large_tensor(draw, DType.FLOAT32, 0) is None
+
+
+def test_few_graphs_have_large_tensors_and_those_stay_within_the_budget(mixed):
+    large = [case for case in mixed if max(elements(case)) > BEYOND]
+    assert 1 <= len(large) <= 12
+    assert all(sum(elements(case)) <= LARGE.max_total for case in large)
+    assert all(max(elements(case)) <= LARGE.max_numel for case in large)
+
+
+def test_the_share_changes_no_other_graph(mixed):
+    usual = Producer(3, CaseConfig(exporter="direct"))
+    same = [usual.produce(i).digest() == case.digest() for i, case in enumerate(mixed)]
+    assert same == [max(elements(case)) <= BEYOND for case in mixed]
+
+
+@pytest.mark.parametrize("engine", ["direct", "concolic", "symbolic"])
+def test_nearly_all_graphs_are_large_if_all_shall_be(engine):
+    """A few have no operator that takes such a tensor."""
+    producer = Producer(1, CaseConfig(exporter="direct", engine=engine, large=1.0))
+    made = [producer.produce(index) for index in range(6)]
+    assert sum(max(elements(case)) > BEYOND for case in made) >= 5
+    assert all(sum(elements(case)) <= LARGE.max_total for case in made)
+
+
+def test_the_setting_is_one_of_three_words():
+    assert [large_share(word) for word in SHARES] == [0.0, 0.1, 1.0]
+    with pytest.raises(ValueError, match="small, mixed or large"):
+        large_share("huge")

@@ -16,7 +16,7 @@ PLUGIN = Path(__file__).with_name("off.py")
 
 @pytest.fixture(scope="module")
 def run():
-    with nnfuzz.Experiment(["onnxruntime", "off"], plugins=[PLUGIN]) as run:
+    with nnfuzz.Experiment(["onnxruntime", "off"], plugins=[PLUGIN], isolated=False) as run:
         yield run
 
 
@@ -58,14 +58,14 @@ def test_a_finding_is_reduced_and_saved_once(run, result, tmp_path):
 
 
 def test_a_case_that_is_right_has_no_failures(cases):
-    with nnfuzz.Experiment(["onnxruntime/O3"]) as run:
+    with nnfuzz.Experiment(["onnxruntime/O3"], isolated=False) as run:
         results = [run(case) for case in itertools.islice(cases, 2)]
     assert all(found.ok and not found.failures for found in results)
     assert [len(found.outcomes) for found in results] == [1, 1]
 
 
 def test_a_model_of_ones_own_is_judged_and_reduced(model):
-    with nnfuzz.Experiment(["off/O3"], plugins=[PLUGIN]) as run:
+    with nnfuzz.Experiment(["off/O3"], plugins=[PLUGIN], isolated=False) as run:
         (finding,) = run.findings(run(nnfuzz.case_from_onnx(model)))
     assert "Softmax" in finding.signature.title
     reduced = nnfuzz.reduce(finding, budget=20, localise=False)

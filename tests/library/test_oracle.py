@@ -70,16 +70,6 @@ def test_the_envelope_encloses_the_reference(cases):
         assert ((lo <= case.expected[name]) & (case.expected[name] <= hi) | envelope.any).all()
 
 
-@pytest.fixture(scope="module")
-def chain() -> nnfuzz.TestCase:
-    graph = "m (float[32, 32] a, float[32, 32] b, float[32, 32] c) => (float[32, 32] y)"
-    body = "s = MatMul(a, b)  t = MatMul(s, c)  u = MatMul(t, b)  y = MatMul(u, a)"
-    text = f'<ir_version: 8, opset_import: ["" : 17]> {graph} {{ {body} }}'
-    rng = np.random.default_rng(5)
-    given = {name: rng.standard_normal((32, 32)).astype(np.float32) for name in "abc"}
-    return nnfuzz.case_from_onnx(parser.parse_model(text), given)
-
-
 @pytest.mark.parametrize(
     ("given", "told"),
     [

@@ -43,8 +43,8 @@ def twice(m, x):
 
 if __name__ == "__main__":
     cases = nnfuzz.Generator(operators=["Relu"], dtypes=["float32"], nodes=3, motifs=3.0)
-    motifs = {name.partition(MISSED)[0] for index in range(300) for name in cases[index].motifs}
-    motifs &= {"Relu+Relu", "twice"}
+    motifs = {name.partition(MISSED)[0] for index in range(300) for name in cases[index].variations}
+    motifs &= {"motif:Relu+Relu", "motif:twice"}
     with nnfuzz.Experiment(["mine/O0"]) as run:
         print(run(cases[0]).failures[0].kind, *sorted(motifs))
 '''
@@ -54,7 +54,7 @@ def test_a_class_of_a_module_is_known_by_the_modules_name(registered, cases):
     assert nnfuzz.register(off.Off) is off.Off
     nnfuzz.register(off.twice_relu)
     assert known_plugins() == ["tests.library.off"]
-    with nnfuzz.Experiment(["off/O3"]) as run:
+    with nnfuzz.Experiment(["off/O3"], isolated=False) as run:
         assert [failure.backend for failure in run(cases[0]).failures] == ["off"]
 
 
@@ -63,7 +63,9 @@ def test_what_a_script_defines_is_imported_by_the_workers(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300)
-    assert (done.stdout, done.returncode) == ("mismatch Relu+Relu twice\n", 0), done.stderr
+    assert (done.stdout, done.returncode) == ("mismatch motif:Relu+Relu motif:twice\n", 0), (
+        done.stderr
+    )
 
 
 SAVING = """

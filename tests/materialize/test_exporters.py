@@ -1,4 +1,4 @@
-"""All exporters keep names and meaning; who is to blame is told apart."""
+"""Exporters make valid models, and their shortcuts change no byte."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
+import torch
 
 from nnfuzz.check.versions import admitted_by_schema
 from nnfuzz.generate.catalog import Catalog
@@ -17,13 +18,15 @@ from nnfuzz.inputs.search import NotFound, search
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
+from nnfuzz.materialize import dynamo, torchscript
 from nnfuzz.materialize.errors import ExportError, GraphFault, OpsetError
 from nnfuzz.materialize.exporters import exporters, opset_range
+from nnfuzz.materialize.module import GraphModule, tensors
+from nnfuzz.materialize.scoped import Patch, patched, patches
 from nnfuzz.operators.registry import OpRegistry
 
 REGISTRY = OpRegistry.load()
 EXPORTERS = exporters()
-TORCH_EXPORTERS = ("torchscript", "dynamo")
 X = np.array([[1.5, -2.0, 3.0]], np.float32)
 
 
@@ -213,3 +216,78 @@ def test_outputs_are_declared_with_the_shapes_that_they_have():
     assert not declared.type.tensor_type.shape.dim
     session = ort.InferenceSession(data)
     assert session.run(["y"], {})[0].shape == ()
+
+
+# Shortcuts of the dynamo exporter.
+
+
+def traced(graph, found):
+    module = GraphModule(graph, found.weights).eval()
+    inputs = tensors({n: found.inputs[n] for n in graph.inputs})
+    return module, tuple(inputs.values()), module.input_names, module.output_names
+
+
+@pytest.mark.slow
+def test_dynamo_shortcuts_change_no_byte():
+    export = dynamo.DynamoExport()
+    assert len(export.shortcuts) == 3
+    for graph, found in random_cases("dynamo", 18, 2, 3):
+        call = (*traced(graph, found), 18)
+        with patched(export.shortcuts):
+            quick = dynamo.stock(*call)
+        assert quick == dynamo.stock(*call)
+
+
+# Shortcuts of the TorchScript exporter.
+
+
+@pytest.mark.parametrize(("opset", "seed"), [(13, 1), (20, 2)])
+def test_torchscript_shortcuts_change_no_byte(opset, seed):
+    export = torchscript.TorchScriptExport()
+    assert len(export.shortcuts) == 6
+    for graph, found in random_cases("torchscript", opset, 12, seed):
+        call = (*traced(graph, found), opset)
+        with patched(export.shortcuts):  # not through `export`, which falls back silently
+            quick = torchscript.stock(*call)
+        assert quick == torchscript.stock(*call)
+
+
+# Patches of libraries that last for one export.
+
+
+@pytest.mark.parametrize("export", [torchscript.TorchScriptExport(), dynamo.DynamoExport()])
+def test_shortcuts_that_raise_fall_back_to_the_public_call(export):
+    def fails(*args, **kwargs):
+        raise TypeError("changed")
+
+    graph = graph_of([Node(op("Neg"), ("x",), ("n",))], ["x"], [], ["n"])
+    module = GraphModule(graph, {})
+    call = (module.eval(), (torch.tensor(X),), ["x"], ["n"], 18)
+    expected = export(*call)
+    broken = type(export)()
+    first = export.shortcuts[0]
+    broken.shortcuts = (Patch(first.owner, first.name, fails),)
+    assert broken(*call) == expected
+    broken.shortcuts = ()
+    assert broken(*call) == expected
+
+
+def test_missing_private_names_leave_no_patch():
+    def gone():
+        return [Patch(np, "no_such_name", None)]
+
+    def unimportable():
+        raise ImportError("moved")
+
+    assert patches(gone) == ()
+    assert patches(unimportable) == ()
+
+
+def test_patches_are_undone_after_an_exception():
+    class Owner:
+        value = 1
+
+    with pytest.raises(KeyError), patched([Patch(Owner, "value", 2)]):
+        assert Owner.value == 2
+        raise KeyError
+    assert Owner.value == 1

@@ -8,12 +8,13 @@ import pytest
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.check.operators import check_operator
-from nnfuzz.check.runtimes import REFERENCE, runtime_of
+from nnfuzz.check.runtimes import REFERENCE
 from nnfuzz.operators.registry import OpRegistry
+from tests.check.implementation import runtime_of
 
 REGISTRY = OpRegistry.load()
 SPECS = REGISTRY.specs()
-INSTANCES = 8
+INSTANCES = 5
 
 
 @pytest.fixture(scope="module")

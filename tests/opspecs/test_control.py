@@ -1,4 +1,4 @@
-"""Control flow: what is executed, how it is written, and what is known of open conditions."""
+"""Control flow, recurrence and sequences."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import random
 
 import numpy as np
 import onnx
-import pytest
 import torch
 from nnfuzz.opspecs.activation import Relu
 from nnfuzz.opspecs.arithmetic import Add
 from nnfuzz.opspecs.control import If, Loop, Scan
+from nnfuzz.opspecs.recurrent import GRU, LSTM, RNN
 
 from nnfuzz.check.instances import OpInstance
 from nnfuzz.check.reference_implementations import one_node
@@ -24,7 +24,7 @@ from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.families.control import drawn_body
 from nnfuzz.operators.intervals import Interval
 from nnfuzz.operators.operator import ANY_RANGE
-from tests.opspecs.samples import t
+from tests.opspecs.samples import solved, t
 
 X = torch.tensor([1.0, -2.0, 3.0])
 CONDITION = t(dtype=DType.BOOL)
@@ -47,16 +47,6 @@ def model_of(op, *types):
     model = one_node(OpInstance(op, types), op.type_transfer(*types), 18)
     onnx.checker.check_model(model, full_check=True)
     return model
-
-
-def test_if_executes_one_branch():
-    op, y = conditional(), torch.tensor([10.0, 10.0, 10.0])
-    for condition, expected in ((True, 10 - X), (False, 2 * X)):
-        (result,) = op.torch(X, torch.tensor(condition), y)
-        assert torch.equal(result, expected)
-    model = model_of(op, t(3), CONDITION, t(3))
-    arrays = [X.numpy(), np.array(True), y.numpy()]
-    np.testing.assert_array_equal(run_reference(model, arrays)[0], (10 - X).numpy())
 
 
 def test_every_operator_of_a_body_lowers_to_the_opset_of_its_operator():
@@ -110,15 +100,6 @@ def test_loop_carries_counts_and_stacks():
     assert torch.equal(same, X)
 
 
-@pytest.mark.parametrize("style", ["condition", "both"])
-@pytest.mark.parametrize("trips", [0, 1, 3])
-def test_loop_ends_by_its_condition(style, trips):
-    op = loop(style=style, trips=trips, stacked=0, body={**loop().body.to_json(), "outputs": [4]})
-    model = model_of(op, t(3), t(3))
-    found = run_reference(model, [X.numpy(), np.ones(3, np.float32)])
-    np.testing.assert_array_equal(found[0], op.torch(X, torch.ones(3))[0].numpy())
-
-
 def test_a_value_that_a_body_passes_on_is_computed_there():
     op = loop(stacked=0, carried=1, body=body(3, ["Neg", {}, [2]], outputs=[1]))
     (node,) = [n for n in model_of(op, t(3), t(3)).graph.node if n.op_type == "Loop"]
@@ -126,24 +107,6 @@ def test_a_value_that_a_body_passes_on_is_computed_there():
     made = [name for inner in graph.node for name in inner.output]
     assert all(output.name in made for output in graph.output)
     assert "Neg" in [inner.op_type for inner in graph.node]
-
-
-def scan(**changed):
-    attributes = {
-        "axis": 1, "out_axis": 0, "reverse": 1, "out_reverse": 0, "others": 0,
-        "body": body(2, ["Add", {}, [0, 1]], outputs=[2, 2]),
-    }  # fmt: skip
-    return Scan.from_json({**attributes, **changed})
-
-
-def test_scan_walks_along_an_axis_in_either_direction():
-    x = torch.arange(6.0).reshape(2, 3)
-    sums, last = scan().torch(x, torch.zeros(2))
-    assert torch.equal(sums, torch.tensor([[2.0, 5.0], [3.0, 9.0], [3.0, 12.0]]))
-    assert torch.equal(last, x.sum(1))
-    whole, _ = scan(out_axis=1, out_reverse=1, reverse=0).torch(x, torch.zeros(2))
-    assert torch.equal(whole, x.cumsum(1).flip(1))
-    assert [list(y.shape) for y in scan().type_transfer(t(2, 3), t(2))] == [[3, 2], [2]]
 
 
 def test_inputs_from_outside_can_be_left_out():
@@ -181,3 +144,64 @@ def test_a_branch_may_yield_its_own_initializer_without_any_node():
     arrays = [X.numpy(), np.array(True), X.numpy()]
     (expected,) = op.torch(X, torch.tensor(True), X)
     np.testing.assert_array_equal(run_reference(model, arrays)[0], expected.numpy())
+
+
+# RNN, GRU and LSTM against PyTorch's own, and what ONNX has beyond them.
+
+
+STEPS, BATCH, WIDTH, HIDDEN = 5, 3, 4, 6
+PLAIN = {
+    "direction": "bidirectional", "hidden_size": HIDDEN, "layout": 0, "lens": (), "clip": None,
+    "given": ("B",), "activations": (), "explicit": 0,
+}  # fmt: skip
+ROWS = {RNN: [0], GRU: [1, 0, 2], LSTM: [0, 2, 3, 1]}
+"""PyTorch's order of gates, as places in ONNX's."""
+
+
+def spec(cls, **changed):
+    extra = {"linear_before_reset": 1} if cls is GRU else {}
+    kept = tuple(range(1 + len(cls.states)))
+    return cls(**{**PLAIN, "kept": kept, **extra, **changed})
+
+
+def inputs(cls, op, seed=0):
+    torch.manual_seed(seed)
+    x = torch.randn(STEPS, BATCH, WIDTH, dtype=torch.float64)
+    shapes = op._shapes(t(STEPS, BATCH, WIDTH))[1:]
+    return [x, *(torch.randn(shape, dtype=torch.float64) for shape in shapes)]
+
+
+def reordered(cls, rows):
+    """Rows of ONNX's gates in PyTorch's order."""
+    parts = rows.chunk(len(cls.gates))
+    return torch.cat([parts[i] for i in ROWS[cls]])
+
+
+def own(cls, w, r, b):
+    """The layer of PyTorch with the same parameters."""
+    layer = getattr(torch.nn, cls.name)(WIDTH, HIDDEN, bidirectional=True).double()
+    for d, suffix in enumerate(("", "_reverse")):
+        wb, rb = b[d].chunk(2)
+        for name, rows in (
+            ("weight_ih", w[d]),
+            ("weight_hh", r[d]),
+            ("bias_ih", wb),
+            ("bias_hh", rb),
+        ):
+            getattr(layer, f"{name}_l0{suffix}").data = reordered(cls, rows)
+    return layer
+
+
+def test_explicit_parameters_stand_in_the_order_of_the_functions_that_take_them():
+    op = spec(GRU, activations=("HardSigmoid", "Tanh", "Sigmoid", "LeakyRelu"), explicit=1)
+    attributes = op.onnx_attributes()
+    assert attributes["activation_alpha"] == [0.25, 0.25]
+    assert attributes["activation_beta"] == [0.375]
+
+
+def test_bounds_of_cells_hold():
+    for cls in (RNN, GRU, LSTM):
+        for op, types in solved(cls, DType.FLOAT32, 20, seed=3):
+            lo, hi = op.value_range(*[(-9.0, 9.0)] * len(types))
+            for y in op.torch(*[torch.randn(tuple(x.shape)) * 3 for x in types]):
+                assert float(y.min()) >= lo and float(y.max()) <= hi

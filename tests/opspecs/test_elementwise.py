@@ -1,21 +1,36 @@
-"""ONNX semantics of elementwise operators where PyTorch's own differ, and their numeric claims."""
+"""Elementwise operators, bits, constants and shapes."""
 
 from __future__ import annotations
 
-import inspect
 import math
+import random
 
 import onnx
 import pytest
 import torch
+from nnfuzz.opspecs.bitwise import BitShift
+from nnfuzz.opspecs.cast import BitCast
+from nnfuzz.opspecs.constant import (
+    Constant,
+    ConstantOfShape,
+    Size,
+)
+from nnfuzz.opspecs.join import Split
+from nnfuzz.opspecs.rectifiers import Shrink, ThresholdedRelu
+from nnfuzz.opspecs.scan import CumProd
+from nnfuzz.opspecs.shape import Reshape
 
 from nnfuzz.check import reference_implementations as references
 from nnfuzz.check.instances import OpInstance
 from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.expr import BoolExpr, Var
 from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.draw import Draw
+from nnfuzz.operators.families.shape import same_product
 from nnfuzz.operators.intervals import Interval
 from nnfuzz.operators.operator import ConstraintError
 from nnfuzz.operators.registry import OpRegistry
+from tests.opspecs.samples import ramp, t
 
 REGISTRY = OpRegistry.load()
 
@@ -24,31 +39,11 @@ def op(name, **attributes):
     return REGISTRY.get(name)(**attributes)
 
 
-def run(name, *rows, dtype=torch.int32, **attributes):
-    tensors = [torch.tensor(row, dtype=dtype) for row in rows]
-    return op(name, **attributes).torch(*tensors).tolist()
-
-
 def ops_of(instance, opset):
     """Operator types of the instance's direct lowering, which must pass the full check."""
     model = references.one_node(instance, instance.op.type_transfer(*instance.types), opset)
     onnx.checker.check_model(model, full_check=True)
     return [node.op_type for node in model.graph.node]
-
-
-@pytest.mark.parametrize("name", ["Cos", "Log", "Atan", "Asin", "Sigmoid", "Tanh", "Greater"])
-def test_an_elementwise_spec_takes_at_most_five_lines(name):
-    """Without what a spec may leave out: `edges`, which only says that IEEE 754 decides, and a
-    `radius` that was calibrated against real kernels where `rounding` would do."""
-    source, _, _ = inspect.getsource(REGISTRY.get(name)).partition("    def radius")
-    lines = source.replace("    edges = True\n", "").splitlines()
-    assert len([line for line in lines if line.strip()]) <= 5
-
-
-def test_integer_division_truncates_and_mod_knows_both_signs():
-    assert run("Div", [7, -7, 7, -7], [2, 2, -2, -2]) == [3, -3, -3, 3]
-    assert run("Mod", [7, -7, 7, -7], [3, 3, -3, -3], fmod=1) == [1, -1, 1, -1]
-    assert run("Mod", [7, -7, 7, -7], [3, 3, -3, -3], fmod=0) == [1, 2, -2, -1]
 
 
 def test_the_quotient_of_mod_may_round_to_an_integer():
@@ -77,15 +72,6 @@ def test_the_quotient_of_mod_may_be_the_product_with_a_reciprocal():
     assert written.tolist() == [61.0, 0.0, 0.0]
     assert radius[0] >= 61
     assert (radius[1:] < 2).all()
-
-
-def test_integers_wrap_around():
-    assert run("Add", [127, -128], [1, -1], dtype=torch.int8) == [-128, 127]
-    assert run("Cast", [300, -1], to=DType.UINT8) == [44, 255]
-
-
-def test_halves_round_to_even():
-    assert run("Round", [0.5, 1.5, 2.5, -0.5], dtype=torch.float32) == [0.0, 2.0, 2.0, -0.0]
 
 
 @pytest.mark.parametrize(
@@ -184,3 +170,110 @@ def test_powers_of_integers_are_truncated_and_undefined_where_they_do_not_fit():
     lost = power.undefined(*(Interval(v, v) for v in (huge, powers)))
     assert lost.tolist() == [True, False, True]
     assert bool((power.domain(huge, powers)[0] > 0).equal(lost))
+
+
+# Bits, casts and running products.
+
+
+def test_shifts_fill_with_zeros_and_stay_below_the_width():
+    x, y = torch.tensor([255, 1], dtype=torch.uint8), torch.tensor([7, 7], dtype=torch.uint8)
+    assert BitShift(direction="LEFT").torch(x, y).tolist() == [128, 128]
+    assert BitShift(direction="RIGHT").torch(x, y).tolist() == [1, 0]
+    most = torch.tensor([-1, -1])  # 2^64 - 1 in its carrier.
+    assert BitShift(direction="RIGHT").torch(most, torch.tensor([63, 0])).tolist() == [1, -1]
+    types = t(2, dtype=DType.UINT8), t(2, dtype=DType.UINT8)
+    assert BitShift(direction="LEFT").integer_range(*types)[1] == (0, 7)
+
+
+def test_bits_of_a_float_are_kept_whatever_carries_it():
+    op = BitCast(source=DType.FLOAT32, to=DType.INT32)
+    for x in (torch.tensor([1.0]), torch.tensor([1.0], dtype=torch.float64)):
+        assert op.torch(x).tolist() == [0x3F800000]
+    with pytest.raises(ConstraintError):
+        BitCast(source=DType.FLOAT32, to=DType.INT64).check(t(2))
+    assert all(a.itemsize == out.itemsize for (a,), out in _bindings(BitCast))
+
+
+def _bindings(spec):
+    return [(tuple(binding.values()), out) for binding, out in spec.signatures()]
+
+
+def test_the_sign_of_a_running_product_opens_where_a_factor_s_does():
+    interval = Interval(
+        torch.tensor([2.0, -1.0, 1.0]).double(), torch.tensor([2.0, 1.0, 3.0]).double()
+    )
+    (found,) = CumProd(axis=0, exclusive=0, reverse=0).interval(interval)
+    assert (found.lo.tolist(), found.hi.tolist()) == ([2, -2, -6], [2, 2, 6])
+
+
+def test_jumps_are_inside_of_the_intervals_of_shrink_and_thresholded_relu():
+    interval = Interval(torch.tensor([0.5, -2.0]).double(), torch.tensor([1.5, 2.0]).double())
+    (found,) = Shrink(lambd=1.0, bias=2.0).interval(interval)
+    assert (found.lo.tolist(), found.hi.tolist()) == ([-1, -1], [0, 1])
+    (found,) = ThresholdedRelu(alpha=1.0).interval(interval)
+    assert (found.lo.tolist(), found.hi.tolist()) == ([0, 0], [1.5, 2])
+    assert Shrink(lambd=1.0, bias=2.0).value_range((-math.inf, 0.5)) == (-math.inf, 1.0)
+
+
+A, B, C = Var("a", 1, 64), Var("b", 1, 64), Var("c", 1, 64)
+
+
+def test_common_factors_cancel():
+    assert same_product((A, B, C), (A * B, C)) is True
+    assert same_product((A, 2, B, A), (A * A * B, 2)) is True
+    left = same_product((A, B, C), (A, B, 3, A))
+    assert isinstance(left, BoolExpr) and left.args[0] is C
+
+
+def test_merging_reshapes_need_no_solver():
+    draw = Draw(random.Random(0))
+    free = 0
+    for _ in range(200):
+        first = draw.tensor(DType.FLOAT32, draw.integer(1, 4))
+        free += all(c is True for c in Reshape.draw(draw, first).requires(first))
+    assert free > 25
+
+
+@pytest.mark.parametrize(
+    ("shape", "allowzero", "admitted"),
+    [((0, 4), 0, True), ((4, 0), 0, False), ((4, 0), 1, True), ((2, 0), 1, True)],
+)
+def test_without_allowzero_a_0_copies_a_size(shape, allowzero, admitted):
+    op = Reshape(shape=shape, inferred=-1, allowzero=allowzero)
+    if admitted:
+        op.check(t(0, 4))
+        assert op.torch(ramp(0, 4)).shape == shape
+    else:
+        with pytest.raises(ConstraintError):
+            op.check(t(0, 4))
+    assert bool(op.refusal("direct", 13, t(0, 4))) == bool(allowzero)
+    assert not op.refusal("direct", 14, t(0, 4))
+
+
+def test_split_backward_takes_the_output_as_its_first_part():
+    draw = Draw(random.Random(4))
+    output = draw.tensor(DType.FLOAT32, 3)
+    op = Split.draw_backward(draw, draw.tensor(DType.FLOAT32, 3), output)
+    (x,) = op.infer_input_types(draw, output, [DType.FLOAT32], output)
+    axis = op.axis % 3
+    assert [d is o for d, o in zip(x.shape, output.shape)] == [i != axis for i in range(3)]
+
+
+X = ramp(2, 3, 4)
+
+
+def test_the_values_of_the_input_do_not_matter():
+    unknown = Interval(X, X + 9, torch.ones_like(X, dtype=torch.bool))
+    for op in (
+        ConstantOfShape(dtype=DType.INT8, number=7, source="computed"),
+        Constant(seed=3, style="list"),
+        Size(),
+    ):
+        (interval,) = op.interval(unknown)
+        assert interval.exact and interval.any is None
+
+
+def test_constants_fit_every_dtype():
+    op = Constant(seed=1, style="tensor")
+    assert op.torch(X).min() < 0 <= op.torch(X.byte()).min()
+    assert op.torch(X.bool()).dtype is torch.bool

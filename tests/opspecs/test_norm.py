@@ -1,49 +1,43 @@
+"""Normalisation, losses, reductions and scaling."""
+
 from __future__ import annotations
 
 import pytest
 import torch
+from nnfuzz.opspecs.loss import NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss
 from nnfuzz.opspecs.norm import (
     BatchNormalization,
-    BatchNormalizationTraining,
+    Hardmax,
     InstanceNormalization,
     LayerNormalization,
-    LayerNormalizationStatistics,
-    LogSoftmax,
     Softmax,
 )
-from nnfuzz.opspecs.scaling import GroupNormalization
+from nnfuzz.opspecs.reduce import (
+    ArgMax,
+    ArgMin,
+    ReduceL2,
+    ReduceLogSum,
+    ReduceMax,
+    ReduceMean,
+    ReduceProd,
+    ReduceSum,
+)
+from nnfuzz.opspecs.scaling import (
+    LRN,
+    GroupNormalization,
+    MeanVarianceNormalization,
+)
 
+from nnfuzz.check.instances import OpInstance
+from nnfuzz.check.reference_implementations import one_node
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.operators.families.norm import log_shares
 from nnfuzz.operators.intervals import Interval
-from nnfuzz.operators.operator import ConstraintError
+from nnfuzz.operators.operator import ConstraintError, flatten
 from nnfuzz.operators.rounding import underflow
 from tests.opspecs.samples import ramp, solved, t
 
 EPSILON = 1e-3
-
-
-def test_softmax_adds_up_to_one():
-    assert torch.allclose(Softmax(axis=-2).torch(ramp(3, 4)).sum(0), torch.ones(4))
-    assert (LogSoftmax(axis=1).torch(ramp(3, 4)) <= 0).all()
-
-
-def test_layer_normalization_is_pytorch_s():
-    x, scale, bias = ramp(2, 3, 4).sin(), ramp(3, 4) + 1, ramp(3, 4)
-    op = LayerNormalization(axis=-2, epsilon=EPSILON)
-    op.check(t(2, 3, 4), t(3, 4), t(3, 4))
-    expected = torch.nn.functional.layer_norm(x, (3, 4), scale, bias, EPSILON)
-    assert torch.allclose(op.torch(x, scale, bias), expected, atol=1e-5)
-    op.check(t(2, 3, 4), t(4), t(2, 1, 1))
-    with pytest.raises(ConstraintError):
-        op.check(t(2, 3, 4), t(3))
-
-
-def test_instance_normalization_is_pytorch_s():
-    x, scale, bias = ramp(2, 3, 4).sin(), ramp(3) + 1, ramp(3)
-    expected = torch.nn.functional.instance_norm(x, None, None, scale, bias, eps=EPSILON)
-    op = InstanceNormalization(epsilon=EPSILON)
-    assert torch.allclose(op.torch(x, scale, bias), expected, atol=1e-5)
 
 
 def test_variance_must_not_be_negative():
@@ -148,18 +142,194 @@ def test_parameters_of_batch_normalization_are_as_precise_as_the_input():
     BatchNormalization(epsilon=EPSILON).check(t(1, 2, dtype=DType.FLOAT16), *[t(2)] * 4)
 
 
-def test_layer_normalization_yields_its_statistics_on_demand():
-    x = ramp(2, 3).double()
-    op = LayerNormalizationStatistics(axis=-1, epsilon=EPSILON, kept=(1, 2))
-    y, mean, inverse = op.torch(x, torch.ones(3, dtype=torch.float64))
-    assert torch.allclose((x - mean) * inverse, y) and mean.tolist() == [[1.0], [4.0]]
-    types = [type_.dtype for type_ in op.type_transfer(t(2, 3, dtype=DType.FLOAT16), t(3))]
-    assert types == [DType.FLOAT16, DType.FLOAT32, DType.FLOAT32]
+# Losses: rounding errors and intervals.
 
 
-def test_batch_normalization_in_training_moves_its_statistics():
-    x, one = ramp(2, 1, 3).double(), torch.ones(1, dtype=torch.float64)
-    op = BatchNormalizationTraining(epsilon=EPSILON, momentum=0.5)
-    y, mean, var = op.torch(x, one, 0 * one, one, one)
-    assert mean.item() == (1 + x.mean()) / 2 and abs(y.mean()) < 1e-9
-    assert torch.allclose(var, (1 + x.var(correction=0)) / 2)
+U = 2.0**-24
+
+
+def operands(seed: int, classes: int = 5):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(4, classes, 3, generator=generator)
+    target = torch.randint(-1, classes, (4, 3), generator=generator)
+    return x, target, torch.rand(classes, generator=generator) + 0.1
+
+
+def test_a_mean_needs_a_position_that_counts():
+    op = NegativeLogLikelihoodLoss(reduction="mean", ignore_index=-1)
+    x, target, weight = operands(1)
+    assert all(bool((term <= 0).all()) for term in op.domain(x, target, weight))
+    assert not all(bool((term <= 0).all()) for term in op.domain(x, target.fill_(-1), weight))
+
+
+@pytest.mark.parametrize("spec", [NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss])
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
+def test_float32_stays_within_the_radius_and_neighbours_within_the_interval(spec, reduction):
+    extra = {"log_prob": 0} if spec is SoftmaxCrossEntropyLoss else {}
+    op = spec(reduction=reduction, ignore_index=0, **extra)
+    for seed in range(20):
+        x, target, weight = operands(seed)
+        target = target.clamp(min=0)
+        if bool((target == 0).all()):
+            continue
+        (y,) = flatten(op.torch(x.double(), target, weight.double()))
+        (found,) = flatten(op.torch(x, target, weight))
+        radius = op.radius(U, y, x.double(), target, weight.double())
+        assert ((found.double() - y).abs() <= radius + 2 * U * y.abs() + 1e-30).all()
+        lo, hi = x.double() - 0.01, x.double() + 0.01
+        intervals = [
+            Interval(lo, hi),
+            Interval(target, target),
+            Interval(weight.double(), weight.double() + 0.1),
+        ]
+        interval = op.interval(*intervals)[0]
+        assert ((interval.lo <= y) & (y <= interval.hi)).all()
+
+
+# Normalisations by groups, norms and neighbourhoods.
+
+
+def kinds(op, opset, *types):
+    """Operator types of the direct lowering."""
+    model = one_node(OpInstance(op, types), op.type_transfer(*types), opset)
+    return [node.op_type for node in model.graph.node]
+
+
+@pytest.mark.parametrize(("opset", "fused"), [(20, False), (21, True)])
+def test_one_scale_per_channel_came_with_opset_21(opset, fused):
+    op = GroupNormalization(num_groups=3, epsilon=1e-3)
+    types = t(2, 6, 4), t(6), t(6)
+    assert (kinds(op, opset, *types) == ["GroupNormalization"]) == fused
+    wide = [x.with_dtype(DType.FLOAT64) for x in types]
+    assert "InstanceNormalization" in kinds(op, opset, *wide)
+
+
+def test_a_constant_has_no_deviation_to_divide_by():
+    op = MeanVarianceNormalization(axes=(0, 2))
+    assert max(term.max().item() for term in op.domain(torch.ones(2, 3, 4))) > 0
+    assert max(term.max().item() for term in op.domain(ramp(2, 3, 4))) <= 0
+    with pytest.raises(ConstraintError):
+        op.check(t(1, 3, 1))
+
+
+def test_of_several_largest_elements_the_first_one_counts():
+    assert Hardmax(axis=0).torch(torch.tensor([1.0, 3.0, 3.0])).tolist() == [0, 1, 0]
+    (interval,) = Hardmax(axis=0).interval(
+        Interval(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 3.0]))
+    )
+    assert interval.lo.tolist() == interval.hi.tolist() == [0, 1]
+    (interval,) = Hardmax(axis=0).interval(
+        Interval(torch.tensor([2.5, 2.0]), torch.tensor([2.5, 3.0]))
+    )
+    assert (interval.lo.tolist(), interval.hi.tolist()) == ([0, 0], [1, 1])
+
+
+def test_a_neighbourhood_of_one_channel_has_no_sum_to_lose_digits_in():
+    x = torch.tensor([30000.0, 1.0, 1.0], dtype=torch.float64).reshape(1, 3, 1, 1)
+    radius = {}
+    for size in (1, 3):
+        op = LRN(size=size, alpha=1.0, beta=1.0, bias=1.0)
+        radius[size] = (op.radius(2.0**-24, op.torch(x), x) / op.torch(x)).flatten().tolist()
+    assert max(radius[1]) < 1e-5 < 1e-4 < radius[3][2]
+
+
+def test_margin_is_the_gap_between_the_two_best():
+    x = torch.tensor([[1.0, 4.0, 2.5], [7.0, 7.0, 0.0]])
+    (gap,) = ArgMax(axis=-1, keepdims=0).margins(x)
+    assert gap.tolist() == [1.5, 0.0]
+    (gap,) = ArgMin(axis=-1, keepdims=0).margins(x)
+    assert gap.tolist() == [1.5, 7.0]
+
+
+def test_product_domain_bounds_partial_products():
+    op = ReduceProd(axes=(0,), keepdims=0)
+    x = torch.tensor([1e30, 1e30, 1e-30, 1e-30])
+    (term,) = op.domain(x)
+    assert term.item() > 0, "the result is 1, but a partial product overflows"
+    assert op.domain(x.double())[0].item() < 0
+
+
+def test_backward_draws_fit_the_rank():
+    import random
+
+    from nnfuzz.operators.draw import Draw
+
+    misses = 0
+    for seed in range(200):
+        draw = Draw(random.Random(seed))
+        output = draw.tensor(DType.FLOAT32, draw.integer(0, 4))
+        first = draw.tensor(DType.FLOAT32, ReduceSum.input_rank(draw, output.rank))
+        op = ReduceSum.draw_backward(draw, first, output)
+        (x,) = op.infer_input_types(draw, first, [DType.FLOAT32], output)
+        (y,) = op.type_transfer(x)
+        misses += y.rank != output.rank
+        if y.rank == output.rank and not op.keepdims:
+            assert all(a is b for a, b in zip(y.shape, output.shape))
+    assert misses < 10
+
+
+def test_radius_covers_float32():
+    for op, types in solved(ReduceSum, DType.FLOAT32, 40):
+        x = torch.randn(types[0].shape, generator=torch.Generator().manual_seed(1))
+        y = op.torch(x.double())
+        assert ((op.torch(x).double() - y).abs() <= op.radius(2.0**-24, y, x.double())).all()
+
+
+def test_product_of_a_weight_survives_the_torchscript_export():
+    import onnx
+
+    from nnfuzz.ir.graph import Graph, Node, Value
+    from nnfuzz.materialize.exporters import exporters
+
+    op = ReduceProd(axes=(0,), keepdims=0)
+    values = {"w": t(3, 2), "y": t(2)}
+    graph = Graph(
+        {name: Value(name, type_) for name, type_ in values.items()},
+        [Node(op, ("w",), ("y",))],
+        weights=["w"],
+        outputs=["y"],
+    )
+    weights = {"w": ramp(3, 2).numpy()}
+    model = onnx.load_from_string(exporters()["torchscript"].export(graph, weights, {}, 18))
+    assert "ReduceProd" in [node.op_type for node in model.graph.node]
+
+
+def test_all_axes_are_left_out_in_onnx_and_none_are_named():
+    def lowered(axes, opset):
+        op = ReduceMax(axes=axes, keepdims=1)
+        model = one_node(OpInstance(op, (t(2, 3),)), op.type_transfer(t(2, 3)), opset)
+        return [(n.op_type, len(n.input), {a.name for a in n.attribute}) for n in model.graph.node]
+
+    assert lowered((0, 1), 18) == [("ReduceMax", 1, {"keepdims"})]
+    assert lowered((-2, -1), 18) == [("ReduceMax", 2, {"keepdims"})]
+    assert lowered((0, 1), 13) == [("ReduceMax", 1, {"keepdims"})]
+    assert lowered((), 18) == [("ReduceMax", 1, {"noop_with_empty_axes"})]
+    assert [op for op, *_ in lowered((), 13)] == ["Unsqueeze", "ReduceMax"]
+
+
+def test_logarithm_of_a_cancelling_sum_is_out_of_the_domain():
+    op = ReduceLogSum(axes=(0,), keepdims=0)
+    assert max(term.item() for term in op.domain(torch.tensor([3.0, -2.9999]))) > 0
+    assert max(term.item() for term in op.domain(torch.tensor([3.0, -1.0]))) <= 0
+
+
+def test_what_is_open_in_an_empty_tensor_opens_nothing():
+    x = torch.zeros(2, 0, dtype=torch.float64)
+    (y,) = ReduceSum(axes=(1,), keepdims=1).interval(Interval(x, x, x.bool()))
+    assert not y.mask().any() and y.lo.tolist() == [[0.0], [0.0]]
+
+
+def test_reductions_of_integers_are_truncated_and_undefined_where_they_do_not_fit():
+    x = torch.tensor(
+        [[1, 2, 2], [-1, -1, -1], [3, 0, -4], [1 << 20, 1 << 20, 1]], dtype=torch.int32
+    )
+    held = Interval(x, x)
+    mean, product, norm = (
+        spec(axes=(1,), keepdims=0) for spec in (ReduceMean, ReduceProd, ReduceL2)
+    )
+    assert mean.torch(x).tolist()[:3] == [1, -1, 0]
+    assert mean.undefined(held).tolist() == [False, False, True, False]
+    assert product.torch(x).tolist()[:3] == [4, -1, 0]
+    assert product.undefined(held).tolist() == [False, False, False, True]
+    assert norm.torch(x).tolist()[:3] == [3, 1, 5]
+    assert norm.undefined(held).tolist() == [False, False, False, True]

@@ -1,20 +1,23 @@
-"""Quantisation: where rounding is certain, and where either of two neighbours is right."""
+"""Products: linear algebra, attention, quantised ones."""
 
 from __future__ import annotations
 
 import pytest
 import torch
+from nnfuzz.opspecs.attention import Attention
+from nnfuzz.opspecs.einsum import Det
+from nnfuzz.opspecs.linalg import MatMul
 from nnfuzz.opspecs.qlinear import QLinearMatMul
 from nnfuzz.opspecs.quantize import (
-    DequantizeLinear,
     DynamicQuantizeLinear,
     QuantizeLinear,
 )
 
+from nnfuzz.compare.envelope import admitted
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.operators.intervals import Interval
 from nnfuzz.operators.operator import ConstraintError
-from tests.opspecs.samples import t
+from tests.opspecs.samples import ramp, solved, t
 
 U = 2.0**-24
 
@@ -32,13 +35,6 @@ def inside(interval: Interval, y: torch.Tensor) -> bool:
 def small(generator: torch.Generator, *shape: int, dtype: torch.dtype = torch.int8) -> torch.Tensor:
     lo, hi = (0, 200) if dtype is torch.uint8 else (-60, 60)
     return torch.randint(lo, hi, shape, generator=generator).to(dtype)
-
-
-def test_int32_has_no_zero_point():
-    types = t(3, dtype=DType.INT32), t(), t(dtype=DType.INT32)
-    DequantizeLinear(axis=None).check(*types[:2])
-    with pytest.raises(ConstraintError):
-        DequantizeLinear(axis=None).check(*types)
 
 
 def test_dynamic_quantisation_in_float32_lies_in_the_interval():
@@ -99,3 +95,45 @@ def test_a_scale_of_one_element_and_an_axis_that_means_nothing_are_for_all():
         assert op.torch(x, scale if op.listed else scale[0]).tolist() == [[2, 4, -6]]
     with pytest.raises(ConstraintError):
         QuantizeLinear(axis=None, unread=2, to=DType.INT8).check(t(1, 3), t())
+
+
+def test_ranks_of_matmul_vary():
+    shapes = {(x.rank, y.rank) for _, (x, y) in solved(MatMul, DType.FLOAT32, 200)}
+    assert {(1, 1), (2, 2), (4, 2), (5, 5), (3, 1)} <= shapes
+
+
+def test_domain_forbids_sums_that_overflow():
+    a = torch.full((1, 4), 200.0, dtype=torch.float16)
+    (term,) = MatMul().domain(a, a.t())
+    assert (term > 0).all()
+
+
+def test_determinants_have_no_range_where_rows_may_cancel():
+    from nnfuzz.operators.intervals import Interval
+
+    x = torch.eye(2).double()
+    (interval,) = Det().interval(Interval(x - 0.1, x + 0.1))
+    assert interval.lo < 0.9 * 0.9 - 0.01 and interval.hi > 1.1 * 1.1 + 0.01
+    assert interval.lo > 0
+
+
+# Attention.
+
+
+def attention(**attributes):
+    usual = {"kv_heads": 1, "groups": 1, "scale": None, "softcap": 0.0, "is_causal": 0, "qk": None}
+    return Attention(**{**usual, **attributes})
+
+
+def waves(*shape):
+    return torch.sin(ramp(*shape) * 0.7)
+
+
+def test_a_row_without_any_key_is_zero_and_not_comparable():
+    q, k, v = (waves(1, 1, 2, 4) for _ in range(3))
+    mask = torch.tensor([[True, False], [False, False]])
+    (y,) = attention().torch(q, k, v, mask)
+    assert torch.equal(y[..., 0, :], v[..., 0, :])
+    assert (y[..., 1, :] == 0).all()
+    (interval,) = admitted(attention(), [q.double(), k.double(), v.double(), mask], [DType.FLOAT32])
+    assert interval.mask()[0, 0].all(-1).tolist() == [False, True]

@@ -1,16 +1,22 @@
+"""Pooling, resizing, windows and samples."""
+
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from nnfuzz.opspecs.convtranspose import ConvTranspose
 from nnfuzz.opspecs.deform import DeformConv
-from nnfuzz.opspecs.pad import Pad
+from nnfuzz.opspecs.mel import MelWeightMatrix, edges
 from nnfuzz.opspecs.pool import AveragePoolDilated, GlobalLpPool, LpPool
+from nnfuzz.opspecs.resize import ResizeAntialias, ResizeCubic, ResizeLinear, ResizeNearest
 from nnfuzz.opspecs.roi import MaxRoiPool, RoiAlign, RoiAlignMax
 from nnfuzz.opspecs.sample import AffineGrid, GridSample, GridSampleNearest
+from nnfuzz.opspecs.signal import DFT
+from nnfuzz.opspecs.suppression import NonMaxSuppression
 from nnfuzz.opspecs.unpool import MaxPoolIndices, MaxUnpool
 
-from nnfuzz.compare.envelope import Tracked, enclosed
+from nnfuzz.compare.envelope import Tracked, admitted, enclosed
 from nnfuzz.compare.precision import PRECISIONS
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.operators.intervals import Interval
@@ -57,77 +63,6 @@ def test_intervals_hold_what_inputs_within_yield(spec, width):
             for result, interval in zip([y] if isinstance(y, torch.Tensor) else y, found):
                 ok = (result >= interval.lo - 1e-9) & (result <= interval.hi + 1e-9)
                 assert bool((ok | interval.mask()).all()), op
-
-
-def test_transposed_convolution_spreads():
-    given = {"group": 1, "dilations": (1,), "output_padding": (1,)}
-    op = ConvTranspose(strides=(2,), pads=(1, 0), **given)
-    y = op.torch(torch.tensor([[[1.0, 10.0]]]), torch.tensor([[[1.0, 2.0, 3.0]]]))
-    assert y.flatten().tolist() == [2, 13, 20, 30, 0]
-    assert op.type_transfer(t(1, 1, 2), t(1, 1, 3))[0].same(t(1, 1, 5))
-
-
-def test_positions_count_the_whole_tensor():
-    given = {"kernel_shape": (2, 2), "strides": (2, 2), "dilations": (1, 1), "ceil_mode": 0}
-    x = ramp(1, 2, 2, 4)
-    for order, expected in ((0, [5, 7, 13, 15]), (1, [3, 7, 11, 15])):
-        op = MaxPoolIndices(pads=(0, 0, 0, 0), storage_order=order, **given)
-        values, indices = op.torch(x)
-        assert values.flatten().tolist() == [5, 7, 13, 15]
-        assert indices.flatten().tolist() == expected
-
-
-def test_unpooling_keeps_maxima_only():
-    given = {"kernel_shape": (2,), "strides": (2,), "ceil_mode": 0, "shaped": 0}
-    op = MaxUnpool(pads=(0, 0), **given)
-    assert op.torch(torch.tensor([[[3.0, 1.0, 2.0, 5.0]]])).flatten().tolist() == [3, 0, 0, 5]
-    with pytest.raises(ConstraintError):
-        op.check(t(1, 1, 5))
-
-
-def test_norms_of_windows():
-    given = {"strides": (1,), "ceil_mode": 0, "dilations": (2,)}
-    op = LpPool(kernel_shape=(2,), pads=(0, 0), p=2, **given)
-    assert op.torch(torch.tensor([[[3.0, 0.0, -4.0]]])).flatten().tolist() == [5]
-
-
-def test_wrapping_takes_the_other_end():
-    op = Pad(mode="wrap", pads=(2, 1), value=0)
-    assert op.torch(ramp(3)).tolist() == [1, 2, 0, 1, 2, 0]
-    with pytest.raises(ConstraintError):
-        Pad(mode="wrap", pads=(4, 0), value=0).check(t(3))
-
-
-def test_no_displacement_is_a_convolution():
-    given = {"kernel_shape": (3, 2), "strides": (2, 1), "dilations": (1, 2), "pads": (1, 0, 1, 0)}
-    op = DeformConv(group=2, offset_group=2, **given)
-    x, w = ramp(2, 4, 6, 5).double(), ramp(6, 2, 3, 2).double()
-    y = torch.conv2d(x, w, None, (2, 1), (1, 0), (1, 2), 2)
-    offset = torch.zeros(2, 24, *y.shape[2:], dtype=torch.float64)
-    assert torch.allclose(op.torch(x, w, offset), y)
-
-
-def test_identity_samples_the_image():
-    theta = torch.eye(2, 3, dtype=torch.float64)[None]
-    for corners in (0, 1):
-        grid = AffineGrid(size=(3, 4), align_corners=corners, dims=2).torch(theta)
-        x = ramp(1, 2, 3, 4).double()
-        given = {"padding_mode": "zeros", "align_corners": corners}
-        assert torch.allclose(GridSample(mode="linear", **given).torch(x, grid), x)
-        assert torch.equal(GridSampleNearest(**given).torch(x, grid), x)
-
-
-def test_regions_leave_the_image():
-    op = MaxRoiPool(size=(1, 2), regions=(0, 0, 0, 1, 1, 0, 3, 3, 9, 9), spatial_scale=1.0)
-    y = op.torch(ramp(1, 1, 3, 3))
-    assert y[:, 0, 0].tolist() == [[3, 4], [0, 0]]
-
-
-def test_aligned_regions_average_samples():
-    given = {"sampling_ratio": 1, "spatial_scale": 1.0, "half_pixel": 1}
-    op = RoiAlign(size=(1, 1), **given)
-    rois, image = torch.tensor([[0.0, 0.0, 2.0, 2.0]]), torch.tensor([0])
-    assert op.torch(ramp(1, 1, 3, 3), rois, image).item() == 0.5 * 1 + 0.5 * 3
 
 
 def test_the_largest_sample_is_right_for_uncertain_images_as_well():
@@ -178,3 +113,104 @@ def test_either_neighbour_of_a_tie_may_be_taken_with_all_that_it_may_be():
 def test_far_out_any_element_may_be_the_nearest():
     x = torch.tensor([[[[2.0, 3.0, 4.0, 5.0]]]], dtype=torch.float64)
     assert nearest(Interval(x, x), 1e7).hi.item() == 5.0
+
+
+def resize(spec, scales, transformation="half_pixel", by_size=0, **others):
+    given = {"region": (0, 1), "transformation": transformation, **others}
+    return spec(scales=scales, by_size=by_size, **given)
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [("round_prefer_floor", [0, 2]), ("round_prefer_ceil", [1, 3]), ("ceil", [1, 3])],
+)
+def test_ties_go_where_the_mode_says(mode, expected):
+    op = resize(ResizeNearest, (0.5,), nearest_mode=mode)
+    assert op.torch(ramp(1, 1, 4)).flatten().tolist() == expected
+
+
+def test_nearest_positions_of_thirds_stay_away_from_jumps():
+    for op, _ in solved(ResizeNearest, DType.FLOAT32, 200):
+        if 3 in op.scales:
+            assert op.nearest_mode != "ceil"
+            assert op.transformation == "asymmetric" or op.nearest_mode != "floor"
+
+
+def test_sizes_say_the_same_as_scales_only_without_remainder():
+    with pytest.raises(ConstraintError):
+        resize(ResizeLinear, (0.5,), by_size=1).check(t(1, 1, 5))
+    resize(ResizeLinear, (0.5,)).check(t(1, 1, 5))
+    with pytest.raises(ConstraintError):
+        resize(ResizeLinear, (0.5,), "align_corners").check(t(1, 1, 5))
+
+
+def test_a_region_comes_with_sizes():
+    """With scales, Resize-19 has floor(size * (end - start) * scale) elements, runtimes do not."""
+    mode = "tf_crop_and_resize"
+    with pytest.raises(ConstraintError):
+        resize(ResizeLinear, (2,), mode, region=(0, 0.75)).check(t(1, 1, 4))
+    resize(ResizeLinear, (2,), mode, by_size=1, region=(0, 0.75)).check(t(1, 1, 4))
+    found = [op for op, _ in solved(ResizeCubic, DType.FLOAT32, 60) if op.transformation == mode]
+    assert found and all(op.by_size for op in found)
+
+
+def test_policies_only_where_they_change_nothing():
+    for op, _ in solved(ResizeAntialias, DType.FLOAT32, 200):
+        assert op.policy is None or (op.named and op.by_size and len(set(op.scales)) == 1)
+
+
+def test_each_weighted_neighbour_may_be_flushed_to_zero():
+    x = torch.tensor([[[-(2.0**-125), -(2.0**-126), 0.0]]], dtype=torch.float64)
+    (bounds,) = admitted(resize(ResizeLinear, (2,)), [x], [DType.FLOAT32], 2.0**-24)
+    assert (bounds.hi >= 0).all()  # 2^-125 / 4 and 2^-126 * 3 / 4 are subnormal, their sum is not
+
+
+def dft(axis=1, inverse=0, onesided=0, dft_length=0):
+    return DFT(axis=axis, inverse=inverse, onesided=onesided, dft_length=dft_length)
+
+
+def values(*shape):
+    return torch.rand(*shape, dtype=torch.float64, generator=torch.manual_seed(3)) - 0.5
+
+
+def test_absolute_terms_bound_the_transform():
+    x = values(2, 9, 2)
+    assert bool((dft().torch(x).abs() <= dft().absolute(x) + 1e-12).all())
+
+
+def test_bands_overlap_by_half():
+    op = MelWeightMatrix(bank=(3, 32, 16000, 0, 8000))
+    matrix = op.matrix()
+    assert matrix.shape == (17, 3)
+    assert np.allclose(matrix.max(0), 1)
+    between = slice(*matrix.argmax(0)[[0, -1]])
+    assert np.allclose(matrix.sum(1)[between], 1)
+
+
+def test_edges_of_bands_are_clear_of_roundings():
+    for op, _ in solved(MelWeightMatrix, DType.FLOAT32, 60):
+        found = edges(*op.bank)[(0 if op.bank[3] else 1) :]
+        assert np.abs(found - found.round()).min() > 1e-3
+
+
+# Suppression of boxes: decisions that rounding may turn over.
+
+
+U = 2.0**-24
+
+
+def operands(seed: int, n: int = 2, c: int = 2, s: int = 6):
+    generator = torch.Generator().manual_seed(seed)
+    corner = torch.rand(n, s, 2, generator=generator)
+    size = torch.rand(n, s, 2, generator=generator) + 0.2
+    return torch.cat((corner, corner + size), -1), torch.rand(n, c, s, generator=generator)
+
+
+def test_equal_scores_leave_the_order_open():
+    op = NonMaxSuppression(center_point_box=0, most=3, iou=0.3, least=None, rows=4)
+    boxes, scores = (v.double() for v in operands(2))
+    (interval,) = op.decided(U, Interval(boxes, boxes), Interval(scores, scores))
+    assert interval.any is None
+    scores[0, 0, :2] = scores.max() + 1
+    (interval,) = op.decided(U, Interval(boxes, boxes), Interval(scores, scores))
+    assert bool(interval.any.all())

@@ -34,10 +34,7 @@ Value = Any
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """One node with what decides about its meaning. attrs: Python values by name. feeders: the
-    operators that compute its inputs, "" for values that no node of the same graph computes.
-    constants: which of its inputs are initializers.
-    """
+    """One node with what decides about its meaning. attrs: Python values by name."""
 
     op: str
     attrs: Mapping[str, Any]
@@ -46,8 +43,6 @@ class Node:
     opsets: tuple[tuple[str, int], ...]
     name: str = ""
     domain: str = ""
-    feeders: tuple[str, ...] = ()
-    constants: tuple[bool, ...] = ()
 
     def __call__(self, *inputs: Value, **attrs: Any) -> list[Value]:
         """The right outputs, with some attributes replaced (None: left out).
@@ -105,20 +100,14 @@ class Interpreter:
         values = {**scope, "": None}
         values.update({t.name: numpy_helper.to_array(t) for t in graph.initializer})
         values.update({value.name: x for value, x in zip(graph.input, given)})
-        makers = {name: proto.op_type for proto in graph.node for name in proto.output}
         for proto in graph.node:
-            outputs = self._node(proto, values, makers)
+            outputs = self._node(proto, values)
             values.update((n, x) for n, x in zip(proto.output, outputs) if n)
         return [values[value.name] for value in graph.output]
 
-    def _node(
-        self, proto: onnx.NodeProto, values: Mapping[str, Value], makers: Mapping[str, str]
-    ) -> Sequence[Value]:
+    def _node(self, proto: onnx.NodeProto, values: Mapping[str, Value]) -> Sequence[Value]:
         inputs = [values[name] for name in proto.input]
-        feeders = tuple(makers.get(name, "") for name in proto.input)
-        weights = {tensor.name for tensor in self.model.graph.initializer}
-        constants = tuple(name in weights for name in proto.input)
-        node = replace(read_node(proto, self.model), feeders=feeders, constants=constants)
+        node = read_node(proto, self.model)
         if proto.op_type in _CONTROL and not proto.domain:
             body = {n: a for n, a in node.attrs.items() if isinstance(a, onnx.GraphProto)}
             bound = {n: lambda *xs, g=g: self._graph(g, xs, values) for n, g in body.items()}

@@ -20,7 +20,6 @@ from tests.planted import plugin
 from tests.planted.__main__ import main
 from tests.planted.bench import Bench, recalls
 from tests.planted.catalogue import LEGAL_VARIATIONS, PLANTED_BUGS
-from tests.planted.changes import LEGAL, STRUCTURAL, SUBTLE
 from tests.planted.program import Unsupported, load, run
 from tests.planted.vocabulary import CONFIG
 
@@ -87,15 +86,6 @@ def test_agrees_with_pytorch_on_whole_models(producer):
     assert len(cases) > 6
 
 
-def test_there_are_enough_changes_of_every_kind():
-    changes = (*PLANTED_BUGS, *LEGAL_VARIATIONS)
-    assert len({c.name for c in changes}) == len(changes)
-    assert all(c.text for c in changes)
-    assert sum(c.kind == STRUCTURAL for c in PLANTED_BUGS) >= 40
-    assert sum(c.kind == SUBTLE for c in PLANTED_BUGS) >= 10
-    assert len(LEGAL_VARIATIONS) >= 10 and {c.kind for c in LEGAL_VARIATIONS} == {LEGAL}
-
-
 def test_a_rerun_equals_a_run_from_scratch(producer):
     """Starting from the values of O0 saves time and changes nothing."""
     checked = 0
@@ -127,16 +117,6 @@ def test_common_bugs_are_found_and_legal_variations_pass():
     assert sum(bench.scores[c.name].reached for c in legal) > 5
     whole = recalls(list(bench.scores.values()))["all"]
     assert whole.bugs == whole.found == len(COMMON)
-
-
-def test_rounding_is_not_effective_and_more_is():
-    x = {"y": np.array([1.0, 2.0], np.float32)}
-    none = {"y": np.zeros(2)}
-    assert not scoring.effective(x, {"y": x["y"] + np.float32(4e-7)}, none)
-    assert scoring.effective(x, {"y": x["y"] + np.float32(1e-4)}, none)
-    assert not scoring.effective(x, {"y": x["y"] + np.float32(1e-4)}, {"y": np.full(2, 1e-4)})
-    assert scoring.effective(x, {"y": x["y"][:1]}, none)
-    assert scoring.effective({"y": np.array([1])}, {"y": np.array([2])}, none)
 
 
 def test_command_line(capsys):

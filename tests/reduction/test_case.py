@@ -1,4 +1,4 @@
-"""Reduction end to end: small results, the same failure, the same answer for any workers."""
+"""Test cases are reduced: graphs, inputs, and what is compared with."""
 
 from __future__ import annotations
 
@@ -8,17 +8,33 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.backend.plugin_files import namesake
+from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base.writing import as_json
+from nnfuzz.compare.flip import NOBODY
+from nnfuzz.experiment.compilers import examine
+from nnfuzz.experiment.judgement import accused_by
 from nnfuzz.findings.folder import read_finding, write_finding
 from nnfuzz.findings.reduced import reduce_folder
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.graph import Graph, Node, Value
+from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.registry import OpRegistry
+from nnfuzz.reduction.candidate import failure_key
 from nnfuzz.reduction.case import NotReduced, Problem, ReduceConfig, reduce_case
+from nnfuzz.reduction.edit import Edit
 from nnfuzz.reduction.passes import PASSES, applied
-from nnfuzz.reduction.subject import Subject
+from nnfuzz.reduction.servers import Servers
+from nnfuzz.reduction.subject import Inapplicable, Subject
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
+from nnfuzz.testcase.client import ProducerClient
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.triage.signature import export_failure
-from tests.reduction.conftest import finding_of
+from nnfuzz.triage.signature import export_failure, failures
+from tests.backend.releases import ADAPTER, use_index
+from tests.reduction.conftest import ADD_CLIP, finding_of, judged_by
+from tests.reduction.faults import FAULTS, PLUGIN, Fault, elements
+from tests.triage.test_signature import crashed, failed, outcome
 
 
 def test_ten_nodes_become_two(reductions):
@@ -129,3 +145,219 @@ def test_an_exporters_failure_is_reduced_without_a_backend():
     assert [node.op for node in done.case.graph.nodes] == ["Bessel"]
     assert done.failure.signature.hash == failure.signature.hash
     assert done.confirmed == 3
+
+
+# Whether a candidate still fails in the same way.
+
+
+def test_the_failure_stays_the_same_and_occurs_in_fresh_processes(findings, reductions):
+    for finding, done in zip(findings, reductions):
+        before = failure_key(finding.failure, finding.blame, finding.outcomes)
+        after = failure_key(done.failure, done.best.blame(done.failure), done.best.outcomes)
+        assert after == before
+        assert done.confirmed == 3
+
+
+def test_a_level_that_fails_in_another_way_does_not_tell_the_optimiser_apart():
+    ran = [failed("O0", "bad asin"), failed("O1", "bad acos")]
+    _, acos = failures(ran)
+    alone = [failed("O0", "bad acos"), failed("O1", "bad acos")]
+    assert failure_key(acos, None, ran) == failure_key(failures(alone)[0], None, alone)
+    fine = [outcome("O0"), failed("O1", "bad acos")]
+    assert failure_key(failures(fine)[0], None, fine) != failure_key(acos, None, ran)
+
+
+def test_a_function_that_is_named_after_the_nth_node_keeps_the_failure():
+    def key(n, place="normalise"):
+        trace = f"bad axis\n   1: toy::{place}\n   2: <toy::Pass{n} as toy::Run>::call\n"
+        ran = [failed("O0", trace)]
+        return failure_key(failures(ran)[0], None, ran)
+
+    assert key(29) == key(8) != key(8, "resolve")
+
+
+def test_a_level_that_does_not_take_the_whole_case_need_not_refuse_a_candidate():
+    ran = [failed("O0", "bad acos"), outcome("O1", OutcomeKind.UNSUPPORTED)]
+    fine = [failed("O0", "bad acos"), outcome("O1")]
+    whole, part = (failures(outcomes)[0] for outcomes in (ran, fine))
+    wanted = failure_key(whole, NOBODY, ran, ["O1"])
+    assert failure_key(part, NOBODY, fine, ["O1"]) == wanted
+    assert failure_key(whole, NOBODY, ran) != failure_key(part, NOBODY, fine)
+
+
+def test_where_the_least_optimised_level_says_nothing_a_candidate_may_tell():
+    silent = outcome("O0", OutcomeKind.UNSUPPORTED)
+    ran = [silent, crashed("O1")]
+    (whole,) = failures(ran)
+    wanted = failure_key(whole, NOBODY, ran, ["O0"])
+    for first in (outcome("O0"), crashed("O0")):
+        outcomes = [first, crashed("O1")]
+        (failure,) = failures(outcomes)
+        blame = accused_by(outcomes, None, failure)
+        assert failure_key(failure, blame, outcomes, ["O0"]) == wanted
+
+
+def test_misused_memory_may_show_in_any_way():
+    ways = [
+        [crashed("O0"), outcome("O1")],
+        [outcome("O0"), crashed("O1", "double free or corruption (out)", "SIGABRT")],
+    ]
+    keys = [failure_key(failures(ran)[0], NOBODY, ran) for ran in ways]
+    assert (
+        keys[0]
+        == keys[1]
+        != failure_key(failures(ran := [crashed("O0", "", "SIGFPE")])[0], NOBODY, ran)
+    )
+
+
+# The graph and arrays that edits change.
+
+
+def test_a_body_without_steps_passes_its_arguments_on(subject):
+    for _ in range(4):
+        edits = [e for e in PASSES["attributes"].propose(subject) if "branch" in e.value[0]]
+        for edit in edits:
+            try:
+                made = applied(subject, [edit])
+            except Inapplicable:
+                continue
+            if made.measure() < subject.measure():
+                subject = made
+                break
+    assert sum(len(b.steps) for b in subject.graph.nodes[1].op.bodies) == 0
+
+
+def test_a_body_comes_out_of_a_loop_with_what_it_reads():
+    registry = OpRegistry.load()
+    x, part = TensorType(DType.FLOAT32, (2, 3)), TensorType(DType.FLOAT32, (3,))
+    attributes = {"others": 0, "axis": 0, "out_axis": 0, "reverse": 1, "out_reverse": 0}
+    scan = registry.get("Scan").from_json({**attributes, "body": {**ADD_CLIP, "outputs": [3, 0]}})
+    types = {"x": x, "s": part, "y": x, "last": part}
+    values = {name: Value(name, type_) for name, type_ in types.items()}
+    graph = Graph(values, [Node(scan, ("x", "s"), ("y", "last"))], ["x", "s"], [], ["y", "last"])
+    given = {"x": np.arange(6, dtype=np.float32).reshape(2, 3), "s": np.ones(3, np.float32)}
+    subject = Subject(graph, given, "direct")
+    first, last = PASSES["hoisting"].propose(subject)
+    made = applied(subject, [first])
+    assert [n.op.name for n in made.graph.nodes] == ["Add", "Clip"]
+    assert made.measure() < subject.measure()
+    np.testing.assert_array_equal(made.values[made.graph.outputs[0]], [4, 4, 4])
+    state, part = (applied(subject, [last]).params[f"y_{i}"] for i in range(2))
+    np.testing.assert_array_equal([state, part], [[4, 4, 4], [0, 1, 2]])
+
+
+def test_indices_may_be_computed_if_they_are_in_range():
+    registry = OpRegistry.load()
+    x, indices = TensorType(DType.FLOAT32, (4,)), TensorType(DType.INT64, (4,))
+    counted = registry.get("Range").from_json(
+        {"dtype": {"dtype": "int64"}, "axis": 0, "start": 0, "delta": 1, "source": "computed"}
+    )
+    gathered = registry.get("Gather").from_json({"axis": 0})
+    values = {n: Value(n, t) for n, t in {"x": x, "i": indices, "y": x}.items()}
+    nodes = [Node(counted, ("x",), ("i",)), Node(gathered, ("x", "i"), ("y",))]
+    graph = Graph(values, nodes, ["x"], [], ["y"])
+    given = {"x": np.arange(4, dtype=np.float32)}
+    np.testing.assert_array_equal(Subject(graph, given, "direct").values["y"], given["x"])
+    counted.start = 1
+    with pytest.raises(Inapplicable):
+        _ = Subject(graph, given, "direct").values
+
+
+# A reduction of what only one release gets wrong keeps that the other one is right.
+
+
+def test_what_fails_in_both_is_no_candidate(release_index, monkeypatch):
+    use_index(monkeypatch, release_index, release_index.parent / "cache")
+    registry = BackendRegistry.discover([ADAPTER])
+    settings = CaseConfig(nodes=3, exporter="direct", opset=18, operators=("Add", "Neg"))
+    producer = Producer(0, settings)
+    case = next(c for i in range(9) if isinstance(c := producer.produce(i), TestCase))
+    spec = registry.parse("toyrel@1.0")
+    failure = judged_by(producer, spec, registry, None, case).failures[0]
+    right = replace(registry.parse("toyrel@2.0"), label="toyrel@2.0")
+    problem = Problem(case, failure, spec, as_json(settings), rival=right)
+    config = ReduceConfig(60, registry=registry)
+    assert reduce_case(problem, config).after[0] == 1
+    wrong = replace(problem, rival=replace(spec, label="toyrel@1.0"))
+    with pytest.raises(NotReduced, match="does not reproduce"):
+        reduce_case(wrong, config)
+
+
+# Tensors get small, and numbers few, where a fault depends on elements, sizes or numbers.
+
+
+CONFIG = CaseConfig(exporter="direct")
+
+
+@pytest.fixture(scope="module")
+def maker():
+    return Producer(0, CONFIG)
+
+
+@pytest.fixture(scope="module")
+def shrunk(maker):
+    """Reduces a planted fault, with further options of the backend."""
+    registry = BackendRegistry.discover([PLUGIN])
+    with (
+        Servers(registry.spec("elements", {}), registry) as servers,
+        ProducerClient(0, as_json(CONFIG), servers.service) as client,
+    ):
+
+        def reduce(fault: Fault, **options):
+            plain, case = registry.spec("elements", fault.options), fault.case(maker)
+            spec = registry.spec("elements", {**fault.options, **options})
+            with servers.compilers.runner(plain, registry) as runner:
+                (failure,) = examine(case, runner, client).failures
+            problem = Problem(case, failure, spec, as_json(CONFIG))
+            return reduce_case(problem, ReduceConfig(registry=registry, servers=servers))
+
+        yield reduce
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f"{f.op}-{f.rule}-{len(f.operands[0][1])}")
+def test_the_elements_and_sizes_that_matter_are_what_is_left(fault, shrunk):
+    done = shrunk(fault)
+    assert elements(done.case) <= 1.4 * fault.least
+    numbers = {x for a in done.case.inputs.values() for x in a.ravel().tolist()}
+    assert len(numbers) <= 2
+    assert done.run <= 80 and done.confirmed == 3
+    assert done.figures.elements[1] == elements(done.case)
+
+
+def test_what_holds_in_no_fresh_process_gives_way_to_what_does(shrunk):
+    fault = next(fault for fault in FAULTS if (fault.op, fault.rule) == ("Abs", "magic"))
+    done = shrunk(fault, flaky=20)
+    (array,) = done.case.inputs.values()
+    assert done.confirmed == 3 and array.size > 20
+    assert (array != 0).sum() == 1
+    with pytest.raises(NotReduced):
+        shrunk(fault, flaky=10_000)
+
+
+@pytest.fixture(scope="module")
+def product(maker):
+    """y = a * b with a of 4 x 6 and b of 6 elements."""
+    fault = Fault("Mul", "magic", (("float32", (4, 6)), ("float32", (6,))), 2)
+    case = fault.case(maker)
+    return Subject(Graph.of(case.graph, maker.registry.get), case.inputs)
+
+
+def test_a_window_is_around_the_failing_element_in_every_operand(product):
+    made = applied(product, [Edit("shrinking", "*", [1, ["y", [3, 4]]])])
+    assert made.params["x0"].tolist() == [[product.params["x0"][3, 4]]]
+    assert made.params["x1"].tolist() == [product.params["x1"][4]]
+    last = applied(product, [Edit("shrinking", "x0.1", [4, "tail"])])
+    assert last.params["x0"].tolist() == product.params["x0"][:, 2:].tolist()
+
+
+def test_all_but_the_operand_of_the_failing_element_become_zero(product):
+    made = applied(product, [Edit("numbers", "x1", ["zeros", 0, 6, ["y", [3, 4]]])])
+    expected = [0, 0, 0, 0, product.params["x1"][4], 0]
+    assert made.params["x1"].tolist() == expected
+
+
+@pytest.mark.parametrize("by, value", [("shrinking", [1]), ("numbers", ["zeros", 0, 6])])
+def test_edits_about_an_element_that_is_gone_do_not_fit(by, value, product):
+    target = "*" if by == "shrinking" else "x1"
+    with pytest.raises(Inapplicable, match="z"):
+        applied(product, [Edit(by, target, [*value, ["z", [0, 0]]])])

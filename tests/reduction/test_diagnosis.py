@@ -1,24 +1,48 @@
-"""What experiments beyond reduction say of causes that several operators share."""
+"""Diagnosis: which operator, constant or attribute a failure is due to."""
 
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
+import numpy as np
 import pytest
+from ml_dtypes import bfloat16
 
+from nnfuzz.backend.outcome import OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base.writing import as_json
+from nnfuzz.compare.envelope import Envelope
 from nnfuzz.findings.causes import cause_of
 from nnfuzz.findings.reduced import problem_of, reduced_finding
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.ir.types import TensorType
+from nnfuzz.ir.view import NodeView
+from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.records.finding import Finding
-from nnfuzz.reduction.case import ReduceConfig, reduce_case
+from nnfuzz.reduction.candidate import CandidateQuestion
+from nnfuzz.reduction.case import CONFIRMATIONS, ReduceConfig, _confirming, _shortened, reduce_case
+from nnfuzz.reduction.culprit import _is_of
+from nnfuzz.reduction.diagnosis import diagnose
+from nnfuzz.reduction.explain import explained, family_of
+from nnfuzz.reduction.healing import CONSTANT, OPERANDS, healed, narrowest_cause, shared_key
+from nnfuzz.reduction.information import bits, differences, enough
+from nnfuzz.reduction.neighbours import made_plainly, read_by
 from nnfuzz.reduction.servers import Servers
-from nnfuzz.testcase.case import CaseConfig
-from nnfuzz.testcase.identity import Probe
+from nnfuzz.reduction.subject import Inapplicable, Subject
+from nnfuzz.testcase.case import CaseConfig, TestCase
+from nnfuzz.testcase.identity import Numbered, Probe
 from nnfuzz.testcase.producer import Producer
+from nnfuzz.triage.cause import Cause
+from nnfuzz.triage.hypothesis import Claim, Hypothesis
 from nnfuzz.triage.keys import Key, KeyKind, have_one_cause
+from nnfuzz.triage.signature import failures
 from tests.reduction.conftest import judged_by
 from tests.reduction.faults import PLUGIN, Fault
+from tests.reduction.test_known import Tried, fails
+from tests.triage.test_cause import graph
+from tests.triage.test_signature import failed, outcome
 
 OPERATORS = ("Softmax", "LogSoftmax", "Elu", "Selu", "MatMul", "Add")
 CONFIG = CaseConfig(nodes=3, exporter="direct", operators=OPERATORS, dtypes={"float32": 1})
@@ -144,3 +168,458 @@ def test_of_an_operator_that_is_several_of_onnx_the_wrong_one_is_shown():
     with Servers(spec, registry) as servers:
         finding, _ = reduced((registry, spec, Producer(0, config), servers), case)
     assert [node.op for node in finding.case.graph.nodes] == ["Sigmoid"]
+
+
+# What explains a wrong result: attributes, inputs and digits that are ignored, tested by NumPy.
+
+
+REGISTRY = OpRegistry.load()
+X = np.array([[0.1, 2.0, 0.7], [1.5, -0.3, 0.2]])
+
+
+def subject(operator, *arrays, **attributes):
+    op = REGISTRY.get(operator)(**attributes)
+    names = [f"x{i}" for i in range(len(arrays))]
+    types = [TensorType(DType.of(a.dtype), a.shape) for a in arrays]
+    (result,) = op.type_transfer(*types)
+    values = {n: Value(n, t) for n, t in zip([*names, "y"], [*types, result])}
+    graph = Graph(values, [Node(op, tuple(names), ("y",))], names, [], ["y"])
+    return Subject(graph, dict(zip(names, arrays)))
+
+
+def consistent(made, outputs, told=()):
+    held = list(map(Hypothesis.parse, told))
+    return list(map(str, explained(made, outputs, held).explanations))
+
+
+def softmax(x, axis):
+    e = np.exp(x - x.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
+
+
+def test_an_attribute_that_is_ignored():
+    x = X.astype(np.float32)
+    made = subject("Softmax", x, axis=0)
+    assert consistent(made, {"y": softmax(x, 1)}) == ["Softmax ignores axis"]
+    assert consistent(made, {"y": softmax(x, 0)}) == []
+    assert consistent(made, {"y": softmax(x, 1) * np.float32(1.01)}) == []
+
+
+def test_an_input_that_is_ignored():
+    x, bound = X.astype(np.float32), np.array(0.5, np.float32)
+    made = subject("Mul", x, bound)
+    assert consistent(made, {"y": x * 0}) == ["Mul takes input 1 for 0"]
+
+
+def test_digits_that_are_lost():
+    made = subject("Exp", X)
+    found = consistent(made, {"y": np.exp(X.astype(np.float32)).astype(np.float64)})
+    assert found == ["float64 is computed in float32"]
+
+
+def test_an_approximation_is_not_taken_for_a_narrower_type():
+    x = X.astype(np.float32)
+    made = subject("Exp", x)
+    near = np.exp(x).astype(np.float32) * np.float32(1 + 2**-10)
+    assert consistent(made, {"y": near}) == []
+    rounded = np.exp(x).astype(bfloat16).astype(np.float32)
+    assert consistent(made, {"y": rounded}) == ["float32 is computed in bfloat16"]
+
+
+def test_operands_that_are_rounded():
+    a, b = X.astype(np.float32), X.T.astype(np.float32)
+    made = subject("MatMul", a, b)
+    y = a.astype(bfloat16).astype(np.float32) @ b.astype(bfloat16).astype(np.float32)
+    assert consistent(made, {"y": y}) == ["MatMul rounds float32 to bfloat16"]
+
+
+def test_other_inputs_refute_what_predicts_something_else():
+    x = X.astype(np.float32)
+    made, told = subject("Softmax", x, axis=0), ["Softmax ignores axis"]
+    assert consistent(made, {"y": softmax(x, 1)}, told) == told
+    assert consistent(made, {"y": softmax(x, 0)}, told) == []
+    assert consistent(made, {"y": softmax(x, 0)}, ["Softmax returns 0"]) == ["Softmax returns 0"]
+    assert consistent(made, {"y": softmax(x, 0)}, ["float32 is computed in bfloat16"]) == []
+
+
+def test_how_all_elements_differ():
+    x = np.array([3, -2, 5])
+    made = subject("Sign", x)
+    assert consistent(made, {"y": -np.sign(x)}) == ["Sign has the opposite sign"]
+    assert consistent(made, {"y": np.sign(x) + 1}) == ["Sign is one too large"]
+    assert consistent(made, {"y": x}) == ["Sign returns input 0"]
+    assert consistent(made, {"y": np.zeros_like(x)}) == ["Sign returns 0"]
+    assert consistent(made, {"y": np.array([1, -1, 0])}) == []
+
+
+def test_operators_that_are_left_out():
+    op, x = REGISTRY.get("Transpose"), np.arange(24.0).reshape(2, 3, 4)
+    types = {"x": TensorType(DType.FLOAT64, x.shape)}
+    nodes = [Node(op(perm=(1, 2, 0)), ("x",), ("y",)), Node(op(perm=(0, 2, 1)), ("y",), ("z",))]
+    for node in nodes:
+        (types[node.outputs[0]],) = node.op.type_transfer(types[node.inputs[0]])
+    graph = Graph({n: Value(n, t) for n, t in types.items()}, nodes, ["x"], [], ["z"])
+    made, y = Subject(graph, {"x": x}), x.transpose(1, 2, 0)
+    assert consistent(made, {"z": x}) == ["Transpose returns input 0 of the Transpose before it"]
+    assert consistent(made, {"z": y}) == [
+        "Transpose returns input 0",
+        "Transpose returns its result transposed",
+    ]
+
+
+def test_an_attribute_that_decides_on_the_shape():
+    made = subject("ReduceMax", X, axes=(1,), keepdims=0)
+    assert "ReduceMax ignores keepdims" in consistent(made, {"y": X.max(1, keepdims=True)})
+
+
+def test_a_coarse_type_shows_in_every_result():
+    made = subject("Exp", X.astype(np.float32))
+    short = np.exp(X).astype(bfloat16).astype(np.float32)
+    assert consistent(made, {"y": short}) == ["float32 is computed in bfloat16"]
+    assert consistent(made, {"y": np.exp(X).astype(np.float32) * np.float32(1.001)}) == []
+
+
+def test_another_dtype_is_its_own_explanation():
+    made = subject("IsNaN", X)
+    assert consistent(made, {"y": np.isnan(X).astype(np.int8)}) == ["IsNaN returns int8 for bool"]
+
+
+def test_the_same_numbers_in_another_form():
+    made = subject("GlobalMaxPool", np.arange(12.0).reshape(1, 3, 2, 2))
+    assert consistent(made, {"y": np.array([[3.0, 7.0, 11.0]])}) == [
+        "GlobalMaxPool loses axes of size 1"
+    ]
+    made = subject("Exp", X)
+    assert consistent(made, {"y": np.exp(X).T}) == ["Exp returns its result transposed"]
+    assert consistent(made, {"y": np.exp(X)[None]}) == ["Exp adds axes of size 1"]
+    assert consistent(made, {"y": np.exp(X).reshape(3, 2)}) == []
+
+
+def test_another_shape_without_a_reason():
+    assert consistent(subject("Exp", X), {"y": X[:1]}) == []
+
+
+def test_an_attribute_belongs_to_the_class_that_declares_it():
+    names = ("Softmax", "LogSoftmax")
+    claims = [Hypothesis(Claim.IGNORES, name, "axis") for name in names]
+    one, other = (family_of(claim, subject(claim.subject, X, axis=0)) for claim in claims)
+    assert one == other and (one.claim, one.detail) == (Claim.IGNORES, "axis")
+    assert one.subject not in ("", *names)
+
+
+def test_operators_whose_shapes_come_of_one_class_lose_axes_for_one_cause():
+    names = ("ReduceL1", "ReduceLogSumExp")
+    claims = [Hypothesis(Claim.AXES, name, "loses") for name in names]
+    reduced = {"axes": (0,), "keepdims": 1}
+    one, other = (family_of(claim, subject(claim.subject, X, **reduced)) for claim in claims)
+    assert one == other and one.subject not in names
+    alone = Hypothesis(Claim.AXES, "Transpose", "moves")
+    assert family_of(alone, subject("Transpose", X, perm=(1, 0))) == alone
+
+
+def test_a_switch_that_is_off_may_be_taken_for_one_that_is_on():
+    x, router = np.ones((1, 1), np.float32), np.array([[1.0, 0.0]], np.float32)
+    weights = np.array([[[1.0]], [[3.0]]], np.float32)
+    options = {"alpha": 1.0, "beta": 0.0, "limit": None, "activation": "relu", "per": 1}
+    named = "com.microsoft.MoE"
+    made = subject(named, x, router, weights, weights, **options, normalize_routing_weights=0)
+    assert consistent(made, {"y": x}) == [f"{named} ignores normalize_routing_weights"]
+
+
+def test_infinities_are_explained_where_the_subject_is_at_edges():
+    x = np.array([np.inf, -np.inf, np.inf, -np.inf], np.float32)
+    made = replace(subject("Neg", x), edges=True)
+    found = explained(made, {"y": x})
+    assert "Neg returns input 0" in map(str, found.explanations)
+    assert found.differences and not explained(made, {"y": -x}).differences
+
+
+def test_another_dtype_does_not_hide_wrong_values():
+    found = consistent(subject("IsNaN", X), {"y": np.ones(X.shape, np.int8)})
+    assert found == ["IsNaN returns int8 for bool, with wrong values"]
+
+
+# Reduction keeps the operator at which a wrong result begins, and makes valid models alone.
+
+
+def two_causes(producer, first, second) -> TestCase:
+    """A model with LogSoftmax along axis 0 and MatMul, each of an input of its own. first, second:
+    the outputs, in the order in which they are computed.
+    """
+    registry, rng = producer.registry, np.random.default_rng(0)
+    arrays = {name: rng.random((3, 3)).astype(np.float32) * 4 for name in "ab"}
+    nodes = {
+        "s": Node(registry.get("LogSoftmax")(axis=0), ("a",), ("s",)),
+        "m": Node(registry.get("MatMul")(), ("a", "b"), ("m",)),
+    }
+    values = {name: Value(name, TensorType(DType.FLOAT32, (3, 3))) for name in "absm"}
+    graph = Graph(values, [nodes[first], nodes[second]], ["a", "b"], [], [first, second])
+    return producer.expose(
+        TestCase(Numbered(0, 0), graph.view(), b"", arrays, {}, {}, "direct", 20)
+    )
+
+
+@pytest.mark.parametrize("order, operator", [("sm", "LogSoftmax"), ("ms", "MatMul")])
+def test_a_reduction_keeps_the_operator_whose_result_is_wrong_first(bench, order, operator):
+    finding, _ = reduced(bench, two_causes(bench[2], *order))
+    assert finding.case.graph.operators == (operator,)
+
+
+def test_a_mode_and_what_a_body_holds_stand_for_an_operator():
+    body = {"body": {"steps": [{"op": {"name": "Softmax"}}]}}
+    assert _is_of(NodeView("Loop", attributes=body), "Softmax")
+    assert _is_of(NodeView("RoiAlignMax"), "RoiAlign")
+    assert not _is_of(NodeView("Loop", attributes=body), "Soft")
+    assert not _is_of(NodeView("ArgMax"), "Max")
+
+
+# Two operators that fail together: the one at fault still fails with a plain one beside it.
+
+
+PLAIN = {"makers": ("Where", 0), "readers": ("Equal", 1)}
+
+
+class Pairs:
+    """Two operators fail together if one of the wrong ones is there."""
+
+    def __init__(self, *wrong):
+        self.wrong, self.tried = wrong, []
+        self.runner = "toy"
+
+    def explain(self, case, outputs, told):
+        raise AssertionError("no outputs, no hypotheses")
+
+    def run(self, case, edits, question):
+        made = case.graph
+        for edit in edits:
+            if edit.by == "redrawing":
+                return Tried()
+            if edit.by == "neighbourhoods":
+                made = replace(made, nodes=made.nodes[1:])
+            if edit.by in PLAIN:
+                operator, place = PLAIN[edit.by]
+                nodes = list(made.nodes)
+                nodes[place] = replace(nodes[place], op=operator)
+                made = replace(made, nodes=tuple(nodes))
+        self.tried.append(made.operators)
+        bad = [op for op in made.operators if op in self.wrong and len(made.nodes) == 2]
+        return replace(fails(made, bad), digest="-".join(made.operators))
+
+
+@pytest.mark.parametrize(
+    "wrong, told",
+    [
+        (("Not",), "Not (float32) is wrong for whatever reads it"),
+        (("Sign",), "Sign (float32) cannot take what is computed"),
+        (("Not", "Sign"), ""),  # each is enough: there are two
+    ],
+)
+def test_the_one_at_fault_fails_with_a_plain_operator(wrong, told):
+    slots = Pairs(*wrong)
+    best = slots.run(fails(graph(("Not", "x", "h"), ("Sign", "h", "y")), ()).case, (), None)
+    found = diagnose(slots, CandidateQuestion(("O0", "O1"), True), [best], best.failing[0][0], ())
+    assert tuple(map(str, found.explanations)) == ((told,) if told else ())
+    assert [told in key.text for key in found.keys] == ([True] if told else [])
+
+
+def test_a_fusion_needs_both():
+    slots = Pairs("nothing but the two")
+    made = graph(("Not", "x", "h"), ("Sign", "h", "y"))
+    best = fails(made, ("Sign",))
+    found = diagnose(slots, CandidateQuestion(("O0", "O1"), True), [best], best.failing[0][0], ())
+    assert found.explanations == () and ("Where", "Sign") in slots.tried
+
+
+def hangs(*levels):
+    ran = [replace(failed(level), kind=OutcomeKind.TIMEOUT) for level in levels]
+    (failure,) = failures(ran)
+    return Tried("digest", outcomes=tuple(ran), failing=((failure, "hangs"),))
+
+
+def test_what_hangs_everywhere_runs_at_one_level_and_in_a_hurry():
+    whole, tried = CandidateQuestion(("O0", "O1"), False), hangs("O0", "O1")
+    question = _shortened(whole, tried.failing[0][0], tried)
+    assert question.levels == ("O0",) and question.hurried
+    first, *others = _confirming(whole, question)
+    assert not first.hurried and len(others) == CONFIRMATIONS - 1
+    assert all(other == question for other in others)
+
+
+def test_what_hangs_when_optimised_needs_the_level_that_does_not():
+    whole, tried = CandidateQuestion(("O0", "O1"), False), hangs("O1")
+    tried = replace(tried, outcomes=(outcome("O0"), *tried.outcomes))
+    assert _shortened(whole, tried.failing[0][0], tried).levels == ("O0", "O1")
+    assert _confirming(whole, whole) == [whole] * CONFIRMATIONS
+
+
+def test_what_says_something_else_is_another_cause():
+    made = graph(("Elu", "x", "y"))
+    (failure,) = failures([failed("O0", "no Elu of float32")])
+    assert failure.stage is Stage.IMPORT or failure.stage is Stage.COMPILE
+    other = graph(("Selu", "x", "y"))
+    assert Cause("r", other, messages=("no Selu of float32",)).says(failure, made)
+    assert not Cause("r", other, messages=("axis of Selu",)).says(failure, made)
+    assert Cause("r", other).says(failure, made)
+
+
+# How many bits a wrong result tells: against agreement by chance.
+
+
+def differing(right, actual):
+    right, actual = np.array(right), np.array(actual)
+    none = np.zeros(right.shape, bool)
+    exact = Envelope(DType.of(right.dtype), right, right, right, none)
+    return differences({"y": exact}, {"y": actual})
+
+
+def test_each_distinct_difference_is_shown_once():
+    assert differing([1, 2, 3, 3], [1, 3, 4, 4]) == [("integer", "2", "3"), ("integer", "3", "4")]
+    assert differing([True, True], [False, False]) == [
+        ("bool y[0]", "True", "False"),
+        ("bool y[1]", "True", "False"),
+    ]
+    assert differing([1, 2], [[1, 2]]) == [("form", "[2]", "[1, 2]")]
+
+
+def test_one_number_that_many_hypotheses_give_is_no_evidence():
+    assert not enough(differing([-2], [-1]), 6)  # one too large, and rounded, and divided by 2
+    assert not enough(differing([3.5], [0.0]), 6)
+    assert not enough(differing([-0.5], [0.5]), 6)  # one too large, and of the opposite sign
+    assert not enough(differing([True], [False]), 6)
+
+
+def test_several_distinct_numbers_are_evidence():
+    assert enough(differing([0, 1, 2, 3], [1, 2, 3, 4]), 6)
+    assert enough(differing([0.2], [0.7310585786]), 6)
+    assert enough(differing([7], [1000]), 6)
+    assert enough(differing([0.2, 0.7, 3.1, 5.9], [-0.2, -0.7, -3.1, -5.9]), 6)
+    assert enough(differing([True] * 6, [False] * 6), 6)
+    assert enough(differing([1, 2], [[1, 2]]), 6)
+
+
+def test_the_same_number_again_adds_nothing():
+    assert bits(differing([5, 5, 5], [6, 6, 6])) == bits(differing([5], [6]))
+
+
+# What heals a wrong result tells which operators share its cause, and which do not.
+
+
+def case_of(bench, operator, operands, constants=0, **attributes) -> TestCase:
+    """A model of one operator of so many operands, the last ones of which are constants."""
+    producer, rng = bench[2], np.random.default_rng(1)
+    names = [f"x{i}" for i in range(operands)]
+    arrays = {n: (rng.random((2, 3)) * 8 - 6).astype(np.float32) for n in names}
+    op = producer.registry.get(operator)(**attributes)
+    type_ = TensorType(DType.FLOAT32, (2, 3))
+    values = {n: Value(n, type_) for n in names}
+    values["y"] = Value("y", *op.type_transfer(*[type_] * operands))
+    inputs, weights = names[: operands - constants], names[operands - constants :]
+    graph = Graph(values, [Node(op, tuple(names), ("y",))], inputs, weights, ["y"])
+    given = [{n: arrays[n] for n in part} for part in (inputs, weights)]
+    return producer.expose(TestCase(Numbered(0, 0), graph.view(), b"", *given, {}, "direct", 20))
+
+
+def key_of(bench, case):
+    """The keys of the reduced finding of a case, its refined signature, and the evidence."""
+    finding, evidence = reduced(bench, case)
+    found = cause_of(finding, bench[0])
+    return found.keys, found, evidence
+
+
+def test_an_attribute_that_only_the_lowering_sets_is_one_cause_of_many_operators(bench):
+    wrong = [(name, {"axes": (), "keepdims": 0}) for name in ("ReduceMax", "ReduceSum")]
+    found = [key_of(bench, case_of(bench, name, 1, **rest)) for name, rest in wrong]
+    assert have_one_cause(*(keys for keys, _, _ in found))
+    for (name, _), (_, _, evidence) in zip(wrong, found, strict=True):
+        assert [str(h) for h in evidence.explanations] == [f"{name} ignores noop_with_empty_axes"]
+        assert evidence.heals == ("noop_with_empty_axes",)
+
+
+def test_constants_and_operands_are_causes_of_their_own(bench):
+    cases = {
+        "constant": [case_of(bench, "Sub", 2, 1), case_of(bench, "Div", 2, 1)],
+        "operands": [case_of(bench, "Min", 3), case_of(bench, "Mean", 3)],
+    }
+    found = {name: [key_of(bench, case) for case in listed] for name, listed in cases.items()}
+    for name, pair in found.items():
+        assert have_one_cause(*(keys for keys, _, _ in pair)), name
+        assert all(name in evidence.heals for _, _, evidence in pair)
+    assert found["constant"][0][2].explanations == ()  # not that it has the opposite sign
+    assert found["constant"][0][1].parts["constant"] and found["operands"][0][1].parts["many"]
+    assert not have_one_cause(found["constant"][0][0], found["operands"][0][0])
+
+
+def test_deaths_without_a_word_in_one_small_family_are_one(bench):
+    dead = [key_of(bench, case_of(bench, name, 1))[0] for name in ("HardSwish", "Mish")]
+    assert have_one_cause(*dead)
+    assert any("SIGSEGV in compile at Gated" in key.text for key in dead[0])
+
+
+@pytest.mark.parametrize(
+    "heals, operator, text",
+    [
+        (["dilations"], "Conv", "ignores dilations"),
+        (["mode"], "Pad", "ignores mode=constant"),
+        (["axis"], "Softmax", ""),
+        (["is_causal", "softcap"], "Attention", ""),
+        ([], "Conv", ""),
+        ([OPERANDS], "Max", "a family"),
+    ],
+)
+def test_one_thing_that_heals_is_shared_by_the_operators_that_have_it(heals, operator, text):
+    claimed = shared_key(heals, operator, Hypothesis.parse("a family"))
+    assert str(claimed or "") == text
+
+
+def test_of_several_things_that_heal_a_known_cause_chooses():
+    both, known = ("strides", "dilations"), [("dilations",), ("constant", "strides"), ()]
+    assert narrowest_cause(both, known) == ["dilations"]
+    assert narrowest_cause(both, [*known, ("strides",)]) == both
+    assert narrowest_cause(("strides",), known) == ("strides",)
+
+
+def test_different_attributes_of_one_operator_are_different_causes():
+    texts = [shared_key([name], "Attention", None) for name in ("is_causal", "softcap")]
+    assert all(a != b for a, b in combinations(texts, 2))
+    assert str(healed([CONSTANT], "Add")) == "Add is right where no operand is constant"
+    assert str(healed(["mode", "axis"], "Pad")) == "Pad is right without mode or axis"
+
+
+# Plain operators in place of what reads a value, or of what makes it.
+
+
+ROWS = np.array([1, 2, 65535], np.uint16)
+
+
+@pytest.fixture
+def pair():
+    """Sign of BitwiseNot."""
+    type_ = TensorType(DType.UINT16, (3,))
+    flip, sign = (REGISTRY.get(name)() for name in ("BitwiseNot", "Sign"))
+    nodes = [Node(flip, ("x",), ("h",)), Node(sign, ("h",), ("y",))]
+    values = {name: Value(name, type_) for name in "xhy"}
+    return Subject(Graph(values, nodes, ["x"], [], ["y"]), {"x": ROWS})
+
+
+def test_a_value_is_compared_with_the_right_one(pair):
+    made = read_by(pair, "h", "Equal", REGISTRY).checked()
+    assert [node.op.name for node in made.graph.nodes] == ["BitwiseNot", "Equal"]
+    assert made.values["h_read"].tolist() == [True, True, True]
+
+
+def test_a_value_is_read_in_a_wider_dtype(pair):
+    made = read_by(pair, "h", "Cast", REGISTRY).checked()
+    assert made.values["h_read"].dtype == np.int64
+    assert made.values["h_read"].tolist() == [65534, 65533, 0]
+
+
+def test_a_reader_is_fed_with_what_is_chosen(pair):
+    made = made_plainly(pair, "y", REGISTRY).checked()
+    assert [node.op.name for node in made.graph.nodes] == ["Where", "Sign"]
+    assert made.values["h"].tolist() == pair.values["h"].tolist()
+    assert made.values["y"].tolist() == pair.values["y"].tolist()
+
+
+def test_what_reads_inputs_alone_has_no_maker(pair):
+    with pytest.raises(Inapplicable, match="nothing that is computed"):
+        made_plainly(pair, "h", REGISTRY)

@@ -28,24 +28,14 @@ def _last(out, count):
     return mask.reshape(out.shape)
 
 
-def _at(out, row):
-    mask = np.zeros(out.shape, bool)
-    if out.ndim and out.shape[0] > row:
-        mask[row] = True
-    return mask
-
-
 RULES = {
     "magic": lambda ins, out: _where(out, ins[0] == MAGIC),
     "second_magic": lambda ins, out: _where(out, ins[1] == MAGIC),
     "both_magic": lambda ins, out: _where(out, (ins[0] == MAGIC) & (ins[1] == MAGIC)),
-    "large": lambda ins, out: _where(out, np.abs(ins[0].astype(float)) > 60),
     "equal": lambda ins, out: _where(out, ins[0] == ins[1]),
     "wide": lambda ins, out: _last(out, 1 if out.ndim and out.shape[-1] >= 16 else 0),
-    "long_input": lambda ins, out: _last(out, 1 if ins[0].shape[-1] >= 16 else 0),
     "many": lambda ins, out: _last(out, 1 if out.size >= 20 else 0),
     "tail": lambda ins, out: _last(out, out.size % 8 if out.size > 8 else 0),
-    "row": lambda ins, out: _at(out, 5),
     "blocks": lambda ins, out: _last(out, 1 if out.ndim > 1 and min(out.shape[-2:]) >= 5 else 0),
     "high_and_wide": lambda ins, out: (
         _where(out, ins[0] == MAGIC) & (out.ndim > 0 and out.shape[-1] >= 9)

@@ -1,6 +1,8 @@
-"""Every way to die is told apart, names its stage, and costs one job."""
+"""Sandboxes: limits, output, and time of one's own."""
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -8,6 +10,10 @@ import numpy as np
 import pytest
 from hostile import Misbehave
 
+from nnfuzz.sandbox import own_time
+from nnfuzz.sandbox.capture import HEAD_BYTES, MARK, TAIL_BYTES, Capture
+from nnfuzz.sandbox.own_time import OwnTime
+from nnfuzz.sandbox.private import SHARED_MEMORY
 from nnfuzz.sandbox.sandbox import (
     Death,
     DeathKind,
@@ -232,3 +238,126 @@ def test_output_is_credited_even_if_the_service_has_closed_its_streams(sandbox):
     sandbox.submit(Misbehave(say="before", partial=True))
     seen = until_the_end(sandbox)
     assert [event.captured for event in seen] == ["before\n", ""]
+
+
+# What a job prints, cut at marks.
+
+
+@pytest.fixture
+def pipe():
+    output, theirs = os.pipe()
+    os.set_blocking(output, False)
+    capture = Capture(output)
+    yield capture, theirs
+    capture.close()
+    os.close(theirs)
+
+
+@pytest.mark.parametrize("cut", range(len(MARK) + 1))
+def test_a_mark_may_come_in_two_pieces(pipe, cut):
+    capture, theirs = pipe
+    os.write(theirs, b"one" + MARK[:cut])
+    capture.drain()
+    os.write(theirs, MARK[cut:] + b"two")
+    capture.drain()
+    assert capture.take() == "one"
+    assert capture.take() == "two"
+
+
+def test_what_only_begins_like_a_mark_is_kept(pipe):
+    capture, theirs = pipe
+    os.write(theirs, b"a\0nnfuzz\0\0nn")
+    capture.drain()
+    assert capture.take() == "a\\x00nnfuzz\\x00\\x00nn"
+
+
+def test_each_part_keeps_its_own_ends(pipe):
+    capture, theirs = pipe
+    for letter in (b"a", b"b"):
+        for _ in range(3):
+            os.write(theirs, letter * (1 << 15))
+            capture.drain()
+        os.write(theirs, MARK)
+        capture.drain()
+    lost = 3 * (1 << 15) - HEAD_BYTES - TAIL_BYTES
+    text = capture.take()
+    assert set(text.split("\n... ")[0]) == {"a"} and f"{lost} bytes left out" in text
+    assert capture.total == 0
+    assert "a" * 100 not in capture.take() and capture.take() == ""
+
+
+def test_the_rest_of_a_dead_worker_is_all_there_is(pipe):
+    capture, theirs = pipe
+    os.write(theirs, b"one" + MARK + b"two\0nn")
+    capture.drain()
+    assert capture.take_all() == "onetwo\\x00nn"
+    assert capture.take_all() == ""
+
+
+# Time that counts only while its owner can use it.
+
+
+class Clock:
+    """Of a machine of which a test says how it is."""
+
+    def __init__(self, monkeypatch) -> None:
+        self.now = self.waited = 0.0
+        monkeypatch.setattr(own_time.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(own_time, "core_wait", lambda pid: self.waited)
+
+    def go_on(self, clock: OwnTime, seconds: float, share: float = 1.0) -> float:
+        """Looks every tenth of a second; a process has a core for that share. When 10 s are over,
+        or infinity.
+        """
+        for step in range(round(10 * seconds)):
+            self.now += 0.1
+            self.waited += 0.1 * (1 - share)
+            if clock.exceeds(10.0, 1):
+                return step / 10
+        return float("inf")
+
+
+def test_waiting_for_a_core_does_not_count(monkeypatch):
+    machine = Clock(monkeypatch)
+    assert 9.9 < machine.go_on(OwnTime(), 60) < 10.2
+    assert 90 < machine.go_on(OwnTime(), 200, share=0.1) < 101
+
+
+def test_time_in_which_nobody_looked_does_not_count(monkeypatch):
+    machine = Clock(monkeypatch)
+    clock = OwnTime()
+    machine.now += 3600.0
+    assert not clock.exceeds(10.0, 1) and clock.seconds <= own_time.LOOK_SECONDS
+    assert 8.0 < machine.go_on(clock, 60) < 10.0
+
+
+# Files in shared memory go with the process that made them.
+
+
+LEFT = """
+import os, sys
+from pathlib import Path
+from nnfuzz.sandbox.private import own_shared_memory
+from nnfuzz.sandbox.zygote import prctl
+if sys.argv[3:]:  # a user without privileges
+    os.setgid(65534), os.setuid(65534)
+    prctl(4, 1)  # PR_SET_DUMPABLE, which a change of the user clears
+owned = own_shared_memory()
+Path("/dev/shm", sys.argv[1]).write_bytes(b"left")
+print(owned, sorted(os.listdir("/dev/shm")) == [sys.argv[1]], os.access(sys.argv[2], os.W_OK))
+"""
+
+
+@pytest.mark.parametrize("unprivileged", [False, True])
+def test_what_is_left_in_shared_memory_goes_with_the_process(tmp_path, unprivileged):
+    name = f"nnfuzz-test-{tmp_path.name}"
+    others = ("/tmp", "unprivileged") if unprivileged else (str(tmp_path),)
+    done = subprocess.run(
+        [sys.executable, "-c", LEFT, name, *others], capture_output=True, text=True
+    )
+    left = SHARED_MEMORY / name
+    left_there = left.exists()
+    left.unlink(missing_ok=True)
+    if not done.stdout.startswith("True"):
+        pytest.skip(f"no namespaces here: {done.stderr or done.stdout}")
+    assert not left_there and done.stdout == "True True True\n"

@@ -136,14 +136,14 @@ def test_a_resumed_campaign_needs_no_memory_for_each_of_its_tests(tmp_path):
     def needed(first: int, end: int) -> int:
         with Store.open(tmp_path) as store:
             for index in range(first, end):
-                row = TestRow(index, "run", 1, comparable=index % 100 / 100, motifs=("residual",))
+                row = TestRow(index, "run", 1, comparable=index % 100 / 100, variations=("large",))
                 store.record(Record(row))
             tracemalloc.start()
             found = Recorder(store, (), lambda *args: None, lambda row: None)
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
         assert found.recorded.length == found.figures.tests == end
-        assert found.figures.motifs["residual"] <= end
+        assert found.figures.variations["large"] <= end
         return peak
 
     Store.create(tmp_path, {}).close()

@@ -12,7 +12,6 @@ def test_a_later_reduction_replaces_an_earlier_one(store):
     store.reductions.add(FAILED)
     store.reductions.add(DONE)
     assert store.reductions.rows() == {"a": DONE, "b": FAILED}
-    assert store.reductions.given_up() == {"b"}
 
 
 def test_suspicions_end(store):
@@ -20,6 +19,3 @@ def test_suspicions_end(store):
         store.reductions.suspect(signature, "r")
     store.reductions.acquit("a")
     assert store.reductions.suspects() == {"b": "r"}
-    store.reductions.add(FAILED)
-    store.reductions.forget("b")
-    assert not store.reductions.suspects() and not store.reductions.rows()

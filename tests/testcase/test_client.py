@@ -7,7 +7,7 @@ import pytest
 from nnfuzz.base.writing import as_json
 from nnfuzz.corpus.producers import Producers
 from nnfuzz.testcase.client import ProducerSettingsError
-from tests.corpus.test_producers import CONFIG, TESTS
+from tests.corpus.test_generate import CONFIG, TESTS
 
 
 def test_settings_that_give_nothing_are_refused():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nnfuzz.cli.ci import write_json
 from nnfuzz.cli.errors import FAULT, FINDINGS, NOT_COMPARED, OK, UsageError, writing
 from nnfuzz.cli.limits import computing
 from nnfuzz.cli.options import CRITERION, MODELS, REPORTED, Backends, Levels, Plugins
@@ -137,9 +137,7 @@ def check(
             with writing(save):
                 result = result.save(save)
         if report is not None:
-            with writing(report):
-                text = json.dumps(result.to_json(), indent=1, default=str)
-                report.write_text(text + "\n", "utf-8")
+            write_json(report, result.to_json())
     finally:  # a result of minutes is not lost because it cannot be written
         typer.echo(result.text(every_node))
     _next(result, save)

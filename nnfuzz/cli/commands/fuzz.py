@@ -131,14 +131,11 @@ def _fuzz(
     request: Request, resume: bool, fresh: bool, quiet: bool
 ) -> tuple[CampaignResult, CampaignConfig]:
     """Runs a session of a campaign and prints its summary."""
-    from nnfuzz.cli.campaigns import Campaign
-    from nnfuzz.cli.consent import Consent
+    from nnfuzz.cli.campaigns import opened_campaign
     from nnfuzz.cli.progress import Interrupt, watcher
     from nnfuzz.cli.summary import summary_text
 
-    allow = Consent(request.out or Path(), request.plugins).require
-    begun = Campaign.resume(request, allow) if resume else Campaign.create(request)
-    with begun as campaign:
+    with opened_campaign(request, resume) as campaign:
         config = campaign.config
         with Interrupt() as interrupt, watcher(quiet, config, campaign.folder) as observer:
             result = campaign.run(observer, interrupt.asked, fresh)
@@ -215,30 +212,26 @@ def merge(
     ],
     out: Annotated[
         Path,
-        typer.Option(
-            metavar="DIR",
-            help="Folder for the merged campaign; merging into it again adds what is new.",
-        ),
+        typer.Option(metavar="DIR", help="New folder for the merged campaign."),
     ],
 ) -> None:
     """Merge the parts of a campaign: its tests, findings and counts, each once.
 
     \b
     nnfuzz merge part1 part2 part3 --out whole
-    nnfuzz merge part3 --out whole                        part3 has gone on meanwhile
 
     Parts are campaigns of one seed with equal settings, made with nnfuzz fuzz --set shard. Neither
     their order nor how often one is given matters. The result is a campaign for every command but
     fuzz --resume; nnfuzz reduce decides which findings of different parts have one cause. Exit
     code 1 for findings, 0 for none, 2 if they are no parts of one campaign.
     """
+    from nnfuzz.campaign.merging import merge
     from nnfuzz.campaign.session import CampaignResult
     from nnfuzz.cli.summary import summary_text
-    from nnfuzz.parts.merging import merge
     from nnfuzz.records.config import CampaignConfig
     from nnfuzz.store.summary import read_summary
 
-    with merge(parts, out, tell) as store:
+    with merge(parts, out) as store:
         result = CampaignResult.of(store, read_summary(out))
         config = CampaignConfig.from_json(store.config())
         print(summary_text(result, config), end="")

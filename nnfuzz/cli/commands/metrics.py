@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnfuzz.cli.errors import OK, tell, writing
+from nnfuzz.cli.ci import write_json
+from nnfuzz.cli.errors import OK, tell
 from nnfuzz.cli.options import MODELS, OTHERS, Backends, Plugins
 from nnfuzz.cli.values import listed
 
@@ -67,12 +68,7 @@ def metrics(
     comparison = compare_folders(folders, listed(operators), registry, specs, steps)
     _say_left_out(comparison.counted)
     if json:
-        from json import dumps
-
-        from nnfuzz.base.files import write_atomically
-
-        with writing(json):
-            write_atomically(json, (dumps(comparison.to_json(), indent=1) + "\n").encode())
+        write_json(json, comparison.to_json())
         tell(f"written: {json}")
     _show(comparison)
     raise typer.Exit(OK)

@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from nnfuzz.cli.errors import tell, writing
-from nnfuzz.cli.options import OTHERS
+from nnfuzz.cli.options import OTHERS, CampaignFolder
 
 PAGE, PORT = "report.html", 8765
 
 
 def report(
-    campaign: Annotated[Path, typer.Argument(help="Folder of a campaign.", show_default=False)],
+    campaign: CampaignFolder,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FILE.html", help=f"Default: CAMPAIGN/{PAGE}.", show_default=False),
@@ -38,7 +38,7 @@ def report(
 
 
 def serve(
-    campaign: Annotated[Path, typer.Argument(help="Folder of a campaign.", show_default=False)],
+    campaign: CampaignFolder,
     port: Annotated[
         int, OTHERS.option("To listen on; 0: any that is free.", min=0, max=65535)
     ] = PORT,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnfuzz.cli.ci import JUnit, SummaryMd, shard, write_reports, write_whole
+from nnfuzz.cli.ci import JUnit, SummaryMd, shard, write_json, write_reports
 from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK, tell, writing
 from nnfuzz.cli.options import AMOUNT, OTHERS, REPORTED, TESTED, Levels, Plugins
 from nnfuzz.cli.values import duration, listed
@@ -104,7 +103,7 @@ def verify(
     notes = expected.notes(verified)
     if results is not None:
         about = {"backend": str(spec), "folder": folder.resolve().name}
-        write_whole(results, json.dumps(to_json(verified, about), indent=1).encode() + b"\n")
+        write_json(results, to_json(verified, about))
     title = f"{folder.resolve().name}: {spec}" + (f", part {part}" if part else "")
     write_reports(verified, title, title, notes, junit, summary_md)
     _summary(verified)

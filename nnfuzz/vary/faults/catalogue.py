@@ -1,18 +1,27 @@
-"""All kinds of faults, and the function that puts one into a model."""
+"""Variation of whole test cases: models with one fault, which every compiler must refuse."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
 
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.vary.faults import graphs, nodes, tensors
-from nnfuzz.vary.faults.fault import Fault
+from nnfuzz.vary.faults.fault import PLANTED, Fault
 from nnfuzz.vary.faults.site import Kind, NoPlace, Site
+from nnfuzz.vary.variation import Base, MakeBase, NotVaried, Variation, VariedTest
+
+if TYPE_CHECKING:
+    from nnfuzz.testcase.case import CaseConfig, TestCase
+
+ATTEMPTS = 40
+"""Models in which a place for a fault is looked for; most kinds find one in the first or second."""
 
 _MODULES = (graphs, nodes, tensors)
 KINDS: Mapping[str, Kind] = {
@@ -64,3 +73,48 @@ def carriers(kind: Kind) -> frozenset[str] | None:
     return frozenset(
         s.name for s in onnx.defs.get_all_schemas() if kind.carries(s) and not s.domain
     )
+
+
+class Faults(Variation):
+    """A valid model gets one fault. The kinds of faults take turns.
+
+    A fault that needs a certain operator is made in a model of that operator alone, others in such
+    a model or a small graph.
+    """
+
+    name, setting, remakes = PLANTED.rstrip(":"), "invalid", True
+
+    @classmethod
+    def applies(cls, config: CaseConfig) -> bool:
+        return config.invalid
+
+    def remade(self, test: VariedTest, make: MakeBase) -> TestCase:
+        kinds = list(KINDS.values())
+        kind, rng = kinds[(test.seed + (test.index or 0)) % len(kinds)], test.stream(self.name)
+        keys = _keys(test, kind)
+        for _ in range(ATTEMPTS if keys else 0):
+            base = make(_base(kind, keys, self.config.exporter, rng))
+            faulty = disrupted(kind, base.model, base.inputs, rng) if base else None
+            if base is not None and faulty is not None:
+                names = (*base.variations, f"{PLANTED}{kind.name}")
+                plain, inputs = faulty.valid
+                return replace(
+                    base, model=faulty.model, inputs=faulty.inputs, fault=faulty.fault, weights={},
+                    expected={}, plain=plain, plain_inputs=inputs, variations=names,
+                )  # fmt: skip
+        raise NotVaried(f"none of {ATTEMPTS} models has a place for the fault {kind.name}")
+
+
+def _keys(test: VariedTest, kind: Kind) -> list[str]:
+    """The signatures of operators that a fault can be made in."""
+    names = carriers(kind)
+    keys = test.catalog.signature_keys()
+    return [key for key in keys if names is None or SupportKey.parse(key).operator in names]
+
+
+def _base(kind: Kind, keys: list[str], exporter: str, rng: random.Random) -> Base:
+    """The valid model in which a fault is tried."""
+    if kind.carries is None and rng.random() < 0.5:
+        return Base(rng.randrange(1 << 31))
+    key = SupportKey.parse(rng.choice(keys)).with_exporter(exporter)
+    return Base(rng.randrange(1 << 31), key)

@@ -1,5 +1,6 @@
-"""The quantised twin of a graph: the same computation on small integers, in the forms in which
-people ship it.
+"""Variation of a graph with values: its quantised twin.
+
+That is the same computation on small integers, in the forms in which people ship it.
 
 Scales and zero points are those of the values that the twin itself computes up to there, as a
 quantiser finds them by running a model on examples. The nodes are ordinary ones.
@@ -9,18 +10,27 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from nnfuzz.inputs.search import Found
 from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.graph import Graph, Node, pruned
+from nnfuzz.materialize.opsets import DYNAMIC
+from nnfuzz.operators.carriers import array
 from nnfuzz.operators.motif import Misfit
 from nnfuzz.vary.quantize.codes import Values
 from nnfuzz.vary.quantize.draft import Draft, Form
 from nnfuzz.vary.quantize.integers import dynamically, on_codes
 from nnfuzz.vary.quantize.pairs import with_pairs
+from nnfuzz.vary.variation import CaseDraft, Variation, VariedTest
+
+if TYPE_CHECKING:
+    from nnfuzz.generate.catalog import Catalog
+    from nnfuzz.testcase.case import CaseConfig
 
 Writer = Callable[[Values, Node], None]
 WRITERS: Mapping[str, Writer] = {"pairs": with_pairs, "integers": on_codes, "dynamic": dynamically}
@@ -35,8 +45,6 @@ USUAL = frozenset(
 )
 """Operators that quantisers put pairs around; the others are quantised less often."""
 OFTEN, RARELY = 0.9, 0.25
-LABEL = "quantised:"
-"""Begins the label of a twin."""
 EVERYWHERE = 0.7
 """Probability that all readers of a quantised value read what came of its codes."""
 
@@ -49,10 +57,41 @@ class Twin:
     style: str
     values: Mapping[str, Tensor]
 
-    @property
-    def label(self) -> str:
-        """Stands among the motifs of a test."""
-        return f"{LABEL}{self.style}"
+
+class Quantised(Variation):
+    """The graph is replaced by its quantised twin."""
+
+    name, setting = "quantize", "quantize"
+
+    def __init__(self, config: CaseConfig, catalog: Catalog) -> None:
+        super().__init__(config, catalog)
+        self.avoid = frozenset(config.avoid)
+
+    @classmethod
+    def applies(cls, config: CaseConfig) -> bool:
+        return bool(config.quantize) and not config.edges and super().applies(config)
+
+    def valued(self, test: VariedTest, draft: CaseDraft) -> CaseDraft:
+        rng = test.stream(self.name)
+        if draft.exporter == DYNAMIC or rng.random() >= self.share:
+            return draft
+        form = Form(test.catalog, self.config.exporter, self.config.opset, self.avoid)
+        twin = quantised_twin(draft.graph, draft.found.values, form, rng)
+        if twin is None:
+            return draft
+        twin.graph.verify()
+        found = _with_values(draft.found, twin)
+        return replace(draft, graph=twin.graph, found=found).named(f"{self.name}:{twin.style}")
+
+
+def _with_values(searched: Found, twin: Twin) -> Found:
+    """The result of the input search, with the weights and the values of a twin."""
+    graph = twin.graph
+    arrays = {n: array(x, graph.type(n).dtype) for n, x in twin.values.items()}
+    parts = (graph.inputs, graph.weights, graph.outputs)
+    inputs, weights, outputs = ({n: arrays[n] for n in names} for names in parts)
+    values = dict(twin.values)
+    return replace(searched, inputs=inputs, weights=weights, outputs=outputs, values=values)
 
 
 def quantised_twin(

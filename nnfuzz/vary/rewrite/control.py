@@ -11,12 +11,10 @@ import onnx
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import protos
-from nnfuzz.materialize.emit import rename_in_place
 from nnfuzz.vary.rewrite.draft import (
     Draft,
     Nodes,
     Region,
-    deterministic,
     known_regions,
     renamed_nodes,
 )
@@ -109,39 +107,6 @@ def if_constant(draft: Draft, site: Region, rng: random.Random) -> None:
     _put(draft, site, emit, dict(zip(("then_branch", "else_branch"), branches)))
 
 
-def _choices_exist(draft: Draft) -> list[Region]:
-    """Regions that may run twice and whose results an If may have: bfloat16 not at opset 13."""
-    admitted = onnx.defs.get_schema("If", draft.opset).outputs[0].types
-    regions = _of(draft, [d for d in DType if protos.type_name(d) in admitted])
-    return [region for region in regions if all(map(deterministic, region.nodes(draft)))]
-
-
-@models(FAMILY, _choices_exist, uses=["If", "Greater", "ReduceSum"])
-def if_either(draft: Draft, site: Region, rng: random.Random) -> None:
-    """Nodes -> both branches of an If whose condition is computed from a value: whichever is taken,
-    the same is computed. The branches have the same names in another order, as neither sees the
-    other."""
-    emit = draft.emitter()
-    sources = [n for n in draft.inputs if draft.dtype(n) in (DType.FLOAT32, DType.INT64)]
-    if sources:
-        name = rng.choice(sources)
-        every = emit.one("Reshape", name, ints(emit, -1))
-        first = emit.one("Gather", every, emit.const(0, DType.INT64), axis=0)
-        condition = emit.one("Greater", first, emit.const(0, draft.types[name].dtype))
-    else:
-        condition = _condition(emit, draft, site, rng.random() < 0.5, rng)
-    emit.nodes.append(protos.node("If", [condition], site.outputs))
-    nodes, outputs = renamed_nodes(draft, site)
-    made = [name for node in nodes for name in node.output if name]
-    names = dict(zip(made, rng.sample(made, len(made))))
-    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
-    second = [rename_in_place(node, names) for node in copies]
-    types = [draft.types[name] for name in site.outputs]
-    then = _body(draft, nodes, dict(zip(outputs, types)))
-    other = _body(draft, second, dict(zip([names[name] for name in outputs], types)))
-    _put(draft, site, emit, {"then_branch": then, "else_branch": other})
-
-
 @models(FAMILY, _zeros_exist, uses=["Loop", "ConstantOfShape"])
 def loop_once(draft: Draft, site: Region, rng: random.Random) -> None:
     """Nodes -> the body of a Loop that runs once, by its trip count, its condition or both. Results
@@ -193,4 +158,4 @@ def scan_once(draft: Draft, site: Region, rng: random.Random) -> None:
     _put(draft, site, emit, {"body": body}, stacked=True)
 
 
-RULES = (if_constant, if_either, loop_once, scan_once)
+RULES = (if_constant, loop_once, scan_once)

@@ -79,27 +79,6 @@ def overridable_input(draft: Draft, site: str, rng: random.Random) -> None:
     draft.graph.input.append(protos.value_info(site, draft.types[site]))
 
 
-@models(FAMILY, _floats, uses=["Cast"])
-def constant_cast(draft: Draft, site: str, rng: random.Random) -> None:
-    """A constant -> the same numbers in another type that holds them all, and a Cast back, which is
-    exact; -0.0 keeps its sign in floats, and is in no integer."""
-    array, emit = _held(draft, site), draft.emitter()
-    own = draft.types[site].dtype
-    others = (DType.FLOAT64, DType.FLOAT32, DType.FLOAT16, DType.INT64, DType.INT32, DType.INT8)
-    fitting = [d for d in others if d is not own and _holds(d, array)] or [own]
-    other = rng.choice(fitting)
-    with np.errstate(all="ignore"):
-        held = emit.const(array.astype(other.numpy), other)
-    draft.replace_constant(site, emit, emit.one("Cast", held, to=own))
-
-
-def _holds(dtype: DType, array: np.ndarray) -> bool:
-    with np.errstate(all="ignore"):
-        other = array.astype(dtype.numpy)
-        back = other.astype(array.dtype)
-    return back.tobytes() == array.tobytes()
-
-
 _SCALES = (1.0, 0.5, 0.25, 0.125, 0.0625, 2.0, 4.0, 2.0**-10, 2.0**-23)
 _EXACT = 1 << 24  # integers up to here are exact in float32
 
@@ -216,6 +195,6 @@ def _size(emit: Nodes, name: str, axis: int, rng: random.Random) -> str:
 
 
 RULES = (
-    constant_node, constant_of_shape, overridable_input, constant_cast, constant_dequantized,
+    constant_node, constant_of_shape, overridable_input, constant_dequantized,
     typed_data, computed_shape,
 )  # fmt: skip

@@ -16,11 +16,9 @@ from onnx import helper, numpy_helper
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize.emit import Emitter, rename_in_place
-from nnfuzz.materialize.walk import bodies, graphs, reads
+from nnfuzz.materialize.walk import graphs, reads
 
 _DTYPES = {dtype.onnx: dtype for dtype in DType}
-_RANDOM = frozenset({"Bernoulli", "Multinomial", "Dropout"})
-"""Operators, beside those named Random..., whose results may differ between runs."""
 Build = Callable[["Nodes", str, TensorType, random.Random], str]
 """(emit, value, its type, rng) -> name of a new value that always equals the given one."""
 
@@ -200,12 +198,6 @@ class Nodes(Emitter):
 
     def _name(self, stem: str) -> str:
         return self._draft.fresh(stem)
-
-
-def deterministic(node: onnx.NodeProto) -> bool:
-    """Whether a node, with its sub-graphs, gives the same result whenever it runs."""
-    inner = (other for body in bodies(node) for graph in graphs(body) for other in graph.node)
-    return not any(n.op_type in _RANDOM or n.op_type.startswith("Random") for n in (node, *inner))
 
 
 def attributes(node: onnx.NodeProto) -> dict[str, Any]:

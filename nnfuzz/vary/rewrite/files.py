@@ -1,4 +1,4 @@
-"""Rules that change the order of nodes, names, and the files with the weights."""
+"""Rules that change names, and the files with the weights."""
 
 from __future__ import annotations
 
@@ -9,25 +9,11 @@ import onnx
 from onnx import TensorProto
 
 from nnfuzz.base.external_data import LOCATIONS
-from nnfuzz.materialize.walk import bodies, reads
+from nnfuzz.materialize.walk import bodies
 from nnfuzz.vary.rewrite.draft import Draft
 from nnfuzz.vary.rewrite.rule import Kind, models
 
 FAMILY, EXTERNAL_FAMILY = "structure", "external data"
-
-
-@models(FAMILY, lambda draft: [0] if len(draft.graph.node) > 1 else [])
-def node_order(draft: Draft, site: int, rng: random.Random) -> None:
-    """Nodes -> the same in another order in which every value is computed before it is read."""
-    nodes = [*draft.graph.node]
-    waiting = [{draft.makers[n] for n in reads(node) if n in draft.makers} for node in nodes]
-    order: list[int] = []
-    left = set(range(len(nodes)))
-    while left:
-        i = rng.choice(sorted(i for i in left if not waiting[i] & left))
-        left.remove(i)
-        order.append(i)
-    draft.set_nodes([nodes[i] for i in order])
 
 
 _WORDS = (
@@ -120,4 +106,4 @@ def external_data(draft: Draft, site: int, rng: random.Random) -> None:
             tensor.external_data.add(key=key, value=str(value))
 
 
-RULES = (node_order, values_renamed, external_data)
+RULES = (values_renamed, external_data)

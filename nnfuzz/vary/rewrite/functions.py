@@ -87,34 +87,6 @@ def nested_function(draft: Draft, site: Region, rng: random.Random) -> None:
     site.replaced(draft, [_call(name, site.inputs, site.outputs)])
 
 
-def _twins(draft: Draft) -> list[tuple[int, int]]:
-    """Pairs of nodes of the main graph that differ only in their inputs and outputs."""
-    found: list[tuple[int, int]] = []
-    earlier: dict[object, list[int]] = {}
-    for i, node in enumerate(draft.graph.node):
-        attributes = sorted(a.SerializeToString() for a in node.attribute)
-        key = (node.op_type, node.domain, len(node.input), len(node.output), *attributes)
-        if not any(bodies(node)) and all(node.input) and all(node.output):
-            found += [(j, i) for j in earlier.get(key, ())]
-            earlier.setdefault(key, []).append(i)
-    return found
-
-
-@models(FAMILY, _twins)
-def function_of_twins(draft: Draft, site: tuple[int, int], rng: random.Random) -> None:
-    """Two nodes that differ in what they read alone -> two calls of one function; its parameters
-    have no types, so that those of the calls may differ."""
-    first = draft.graph.node[site[0]]
-    inputs = [f"x{i}" for i in range(len(first.input))]
-    outputs = [f"y{i}" for i in range(len(first.output))]
-    inside = protos.node(first.op_type, inputs, outputs)
-    inside.domain = first.domain
-    inside.attribute.extend(first.attribute)
-    name = _declared(draft, [inside], inputs, outputs)
-    for node in [draft.graph.node[i] for i in site]:
-        node.CopyFrom(_call(name, [*node.input], [*node.output]))
-
-
 _SIMPLE = (
     onnx.AttributeProto.INT,
     onnx.AttributeProto.FLOAT,
@@ -152,4 +124,4 @@ def function_with_attribute(draft: Draft, site: int, rng: random.Random) -> None
     node.CopyFrom(call)
 
 
-RULES = (function, nested_function, function_of_twins, function_with_attribute)
+RULES = (function, nested_function, function_with_attribute)

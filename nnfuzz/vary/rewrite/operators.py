@@ -55,14 +55,6 @@ def ints(emit: Nodes, *numbers: int) -> str:
     return emit.const([*numbers], DType.INT64)
 
 
-@values(IDENTITIES, of(_PLAIN, rank=2), uses=["Transpose"])
-def transpose_pair(emit: Nodes, x: str, type_: TensorType, rng: random.Random) -> str:
-    """x -> Transpose(Transpose(x, p), q), q being the inverse of p: every element returns."""
-    perm = rng.sample(range(type_.rank), type_.rank)
-    back = [perm.index(axis) for axis in range(type_.rank)]
-    return emit.one("Transpose", emit.one("Transpose", x, perm=perm), perm=back)
-
-
 @values(IDENTITIES, of(_PLAIN, rank=1, extent=2), uses=["Slice"])
 def reverse_twice(emit: Nodes, x: str, type_: TensorType, rng: random.Random) -> str:
     """x -> x reversed along an axis, twice: a Slice with step -1 is its own inverse."""
@@ -131,28 +123,6 @@ def dropout_inference(emit: Nodes, x: str, type_: TensorType, rng: random.Random
 
 def _real(draft: Draft, node: Node) -> bool:
     return draft.dtype(node.output[0]) in _REALS
-
-
-@nodes(ALGEBRA, ["Add", "Mul", "And", "Or", "Xor", "Equal", "Max", "Min", "Sum"])
-def swapped_operands(emit: Nodes, draft: Draft, node: Node, rng: random.Random) -> Sequence[str]:
-    """Op(a, b) -> Op(b, a) for Add, Mul, And, Or, Xor, Equal, Max, Min and Sum, which commute; the
-    order of a longer sum is one that the envelope admits."""
-    return emit.copied(node, [*node.input][::-1])
-
-
-@nodes(ALGEBRA, ["Split"], lambda draft, node: draft.rank(node.input[0]) > 0, uses=["Slice"])
-def split_as_slices(emit: Nodes, draft: Draft, node: Node, rng: random.Random) -> Sequence[str]:
-    """Split(x) -> one Slice per part, cut where Split cuts."""
-    x, rank = node.input[0], draft.rank(node.input[0])
-    axis, start, parts = attributes(node).get("axis", 0) % rank, 0, []
-    for name in node.output:
-        type_ = draft.types.get(name)
-        if type_ is None:
-            return emit.copied(node, node.input)
-        end = start + type_.sizes[axis]
-        parts.append(emit.one("Slice", x, ints(emit, start), ints(emit, end), ints(emit, axis)))
-        start = end
-    return parts
 
 
 def _static(draft: Draft, node: Node) -> bool:
@@ -330,8 +300,8 @@ def joined_with_nothing(emit: Nodes, x: str, type_: TensorType, rng: random.Rand
 
 
 RULES = (
-    transpose_pair, reverse_twice, slice_of_concat, expand_same, cast_wider, times_one,
-    where_never, dropout_inference, swapped_operands, split_as_slices, matmul_as_gemm,
+    reverse_twice, slice_of_concat, expand_same, cast_wider, times_one,
+    where_never, dropout_inference, matmul_as_gemm,
     matmul_as_conv, conv_as_matmul, conv_as_unfold, batch_in_parts, batch_with_nothing,
     joined_with_nothing,
 )  # fmt: skip

@@ -87,7 +87,7 @@ def use_campaign(folder: Path, rng: random.Random) -> str:
     """Renders the page, does what --resume does before it starts a process, repairs the campaign
     and reads it as a part."""
     from nnfuzz.base.reading import Unreadable
-    from nnfuzz.parts.merging import merge
+    from nnfuzz.campaign.merging import merge
     from nnfuzz.records.config import CampaignConfig
     from nnfuzz.store.recorder import Recorder
     from nnfuzz.store.store import Store
@@ -97,7 +97,7 @@ def use_campaign(folder: Path, rng: random.Random) -> str:
     with contextlib.suppress(Unreadable), Store.open(folder) as store:
         CampaignConfig.from_json(store.config())
         Recorder(store, (), lambda *_: None, lambda row: None).findings()
-    with contextlib.suppress(Unreadable), merge([folder], folder / "whole", lambda note: None):
+    with contextlib.suppress(Unreadable), merge([folder], folder / "whole"):
         pass
     return ""
 

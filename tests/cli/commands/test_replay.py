@@ -6,7 +6,7 @@ from shutil import copytree
 from nnfuzz.findings.folder import read_finding, write_finding
 from nnfuzz.records.finding import Origin
 from nnfuzz.reduction.figures import ReductionFigures
-from tests.cli.test_finding_commands import command
+from tests.command import exit_code as command
 
 
 def test_replay_reproduces_and_regenerates(finding, plugin, capsys):

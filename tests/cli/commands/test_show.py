@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.cli.test_show_and_report import command
+from tests.command import exit_code as command
 from tests.findings.graphs import branching
 
 

@@ -8,9 +8,9 @@ import onnx
 import pytest
 
 import nnfuzz
-from nnfuzz.vary.quantize.twin import LABEL
+from nnfuzz.vary.quantize.twin import Quantised
 
-COUNT = 24
+COUNT, LABEL = 24, f"{Quantised.name}:"
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def made(share: float, seed: int = 3) -> dict[int, nnfuzz.TestCase]:
 
 def styles(cases: dict[int, nnfuzz.TestCase]) -> dict[int, str]:
     """The forms of the twins among test cases."""
-    pairs = ((i, m) for i, case in cases.items() for m in case.motifs if m.startswith(LABEL))
+    pairs = ((i, m) for i, case in cases.items() for m in case.variations if m.startswith(LABEL))
     return dict(pairs)
 
 
@@ -86,7 +86,7 @@ def test_operators_that_are_not_there_are_not_used():
 def test_exporters_of_pytorch_write_twins(exporter):
     models = nnfuzz.Generator(5, nodes=4, exporter=exporter, quantize=1.0, operators=USUAL)
     cases = [models[index] for index in range(4)]
-    assert any(m.startswith(LABEL) for case in cases for m in case.motifs)
+    assert any(m.startswith(LABEL) for case in cases for m in case.variations)
 
 
 USUAL = ("Conv", "Relu", "Add", "QuantizeLinear", "DequantizeLinear")

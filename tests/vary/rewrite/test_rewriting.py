@@ -25,6 +25,7 @@ from nnfuzz.vary.rewrite.rewriting import (
     rewritten,
 )
 from nnfuzz.vary.rewrite.rule import Kind
+from nnfuzz.vary.rewrite.variations import Rewrites
 
 TRIES = 3
 EVERYTHING = """
@@ -194,7 +195,8 @@ def reads_cast(model: bytes) -> str:
 def test_what_a_compiler_does_not_take_is_not_brought_in():
     lacking = tuple(FEATURES)
     config = CaseConfig(exporter="direct", opset=20, rewrites=1.0, unrewritten=lacking, nodes=3)
-    ((rules, share, _),) = Producer(0, config).generator_for(0)._rewrites
+    variations = Producer(0, config).generator_for(0).variations
+    ((rules, share),) = [(v.rules, v.share) for v in variations if isinstance(v, Rewrites)]
     assert share == 1.0 and 15 < len(rules) < len(RULES) - 8
     assert not any(needs(RULES[name], what) for name in rules for what in lacking)
     for what, rule in FEATURES.items():

@@ -1,0 +1,192 @@
+"""The failures of a campaign: their findings, their occurrences, their reductions."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+from nnfuzz.base.writing import as_json
+from nnfuzz.records.rows import FindingRow, FlakyRow, Occurrence, ReductionRow
+from nnfuzz.store.columns import dumps, loads
+from nnfuzz.store.database import Database, Table
+from nnfuzz.testcase.identity import Probe, TestId, parse_id
+
+
+class Occurrences(Table):
+    """One row per signature and test."""
+
+    def add(self, occurrence: Occurrence) -> None:
+        """Keeps that a failure occurred in a test."""
+        self._db.put("occurrences", occurrence, idx=occurrence.test.index)
+
+    def rows(self) -> Iterator[tuple[str, TestId, str, str]]:
+        """Yields signature, test, "BACKEND KIND STAGE" and levels ("O0,O3") of each occurrence."""
+        query = "SELECT signature, test, kind, levels FROM occurrences ORDER BY test, signature"
+        for signature, test, kind, levels in self._db.execute(query):
+            yield signature, parse_id(test), kind, levels
+
+    def by_levels(self) -> dict[str, dict[str, int]]:
+        """Returns for each signature how often it failed at which levels, most frequent first."""
+        query = """
+            SELECT signature, levels, count(*) FROM occurrences
+            WHERE bucket = 'finding' AND levels != ''
+            GROUP BY signature, levels ORDER BY count(*) DESC, levels"""
+        table: dict[str, dict[str, int]] = {}
+        for signature, levels, count in self._db.execute(query):
+            table.setdefault(signature, {})[levels] = count
+        return table
+
+    def flaky(self) -> list[FlakyRow]:
+        """Returns the failures that did not repeat, the most frequent first."""
+        query = """
+            SELECT signature, max(title) AS title, count(*) AS occurrences,
+                sum(repeated) AS repeated, sum(tried) AS tried
+            FROM occurrences
+            WHERE bucket = 'flaky' GROUP BY signature ORDER BY count(*) DESC, signature"""
+        return list(self._db.records(FlakyRow, query))
+
+    def first_tests(self) -> dict[str, int]:
+        """Returns for each signature the lowest index of a test in which it was confirmed, whether
+        or not it is to be ignored.
+        """
+        query = """
+            SELECT signature, min(idx) FROM occurrences
+            WHERE bucket != 'flaky' AND idx IS NOT NULL GROUP BY signature"""
+        return dict(self._db.execute(query).fetchall())
+
+    def of_tests(self, first: int, end: int) -> dict[int, dict[str, str]]:
+        """Returns index -> signature -> "BACKEND KIND STAGE" of the failures that were confirmed in
+        the tests from `first` to below `end`.
+        """
+        query = """
+            SELECT idx, signature, kind FROM occurrences
+            WHERE idx >= ? AND idx < ? AND bucket != 'flaky' ORDER BY idx, signature"""
+        by_index: dict[int, dict[str, str]] = {}
+        for index, signature, kind in self._db.execute(query, first, end):
+            by_index.setdefault(index, {})[signature] = kind
+        return by_index
+
+    def of_probes(self) -> dict[TestId, dict[str, str]]:
+        """Returns probe -> signature -> "BACKEND KIND STAGE" of the failures confirmed in it."""
+        query = """
+            SELECT test, signature, kind FROM occurrences
+            WHERE bucket != 'flaky' AND idx IS NULL ORDER BY test, signature"""
+        by_probe: dict[TestId, dict[str, str]] = {}
+        for test, signature, kind in self._db.execute(query):
+            by_probe.setdefault(parse_id(test), {})[signature] = kind
+        return by_probe
+
+    def counts_in(self, bucket: str) -> dict[str, int]:
+        """Returns how often each signature occurred in a bucket."""
+        query = "SELECT signature, count(*) FROM occurrences WHERE bucket = ? GROUP BY signature"
+        return dict(self._db.execute(query, bucket).fetchall())
+
+    def buckets(self) -> dict[str, int]:
+        """Returns the number of occurrences by bucket."""
+        query = "SELECT bucket, count(*) FROM occurrences GROUP BY bucket"
+        return dict(self._db.execute(query).fetchall())
+
+    def turn_known(self, signature: str) -> None:
+        """Counts the occurrences of a finding as those of a known failure from now on."""
+        query = "UPDATE occurrences SET bucket = 'known' WHERE signature = ? AND bucket = 'finding'"
+        self._db.execute(query, signature)
+
+
+class ReductionTable(Table):
+    """Reductions and suspicions by the signature of the finding."""
+
+    def add(self, row: ReductionRow) -> None:
+        """Keeps the result of reducing a finding, in place of an earlier one."""
+        self._set(row.signature, "row", dumps(as_json(row)))
+
+    def rows(self) -> dict[str, ReductionRow]:
+        """Returns the result of each reduction, by signature."""
+        return {s: loads(ReductionRow, row) for s, row in self._get("row")}
+
+    def suspect(self, signature: str, cause: str) -> None:
+        """Notes that the model of a signature contains the pattern of a reduced finding."""
+        self._set(signature, "suspected", cause)
+
+    def acquit(self, signature: str) -> None:
+        """Notes that a signature is suspected no longer."""
+        self._set(signature, "suspected", None)
+
+    def suspects(self) -> dict[str, str]:
+        """Returns the cause that each suspect may have, by signature."""
+        return dict(self._get("suspected"))
+
+    def _get(self, name: str) -> list[tuple[str, str]]:
+        query = f"SELECT signature, {name} FROM reductions WHERE {name} NOT NULL ORDER BY signature"
+        return self._db.execute(query).fetchall()
+
+    def _set(self, signature: str, name: str, value: str | None) -> None:
+        query = (
+            f"INSERT INTO reductions (signature, {name}) VALUES (?, ?) ON CONFLICT DO UPDATE SET "
+        )
+        self._db.execute(f"{query} {name} = excluded.{name}", signature, value)
+
+
+class Signatures(Table):
+    """One row per signature, reduced or not."""
+
+    def __init__(self, db: Database, occurrences: Occurrences) -> None:
+        super().__init__(db)
+        self._occurrences = occurrences
+
+    def add(self, finding: FindingRow) -> None:
+        """Keeps a finding in place of the one with its signature."""
+        self._db.put("findings", finding)
+
+    def rows(self) -> list[FindingRow]:
+        """Returns one row per signature with its count, in order of discovery."""
+        query = """
+            SELECT f.signature, f.test, f.kind, f.stage, f.backend, f.level, f.title, f.folder,
+                   f.found_at, f.party, count(o.test) AS occurrences, f.place, f.size, f.suspicion,
+                   f.compiler
+            FROM findings f LEFT JOIN occurrences o
+                ON o.signature = f.signature AND o.bucket = 'finding'
+            GROUP BY f.signature ORDER BY f.found_at, f.signature"""
+        levels = self._occurrences.by_levels()
+        rows = self._db.records(FindingRow, query)
+        return [replace(row, by_levels=levels.get(row.signature, {})) for row in rows]
+
+    def items(self) -> dict[str, tuple[str, ...]]:
+        """Returns for each signature the operator signatures and edges of the first model that
+        showed it. Each text is one object: a set for each signature takes eight times the memory.
+        """
+        query, by_signature = "SELECT items FROM tests WHERE idx = ?", {}
+        for signature, text in self._db.execute("SELECT signature, test FROM findings"):
+            test = parse_id(text)
+            if isinstance(test, Probe):
+                items = str(test.key.signature)
+            else:
+                items = (self._db.execute(query, test.index).fetchone() or ("",))[0]
+            by_signature[signature] = tuple(map(sys.intern, items.splitlines()))
+        return by_signature
+
+    def take(self, row: FindingRow, part: Database) -> None:
+        """Keeps the finding of another campaign with all that belongs to it, in place of any older
+        row of its signature.
+        """
+        query = "SELECT * FROM reductions WHERE signature = ?"
+        with self._db.transaction():
+            self.add(row)
+            self._db.execute("DELETE FROM reductions WHERE signature = ?", row.signature)
+            for whole in part.execute(query, row.signature):
+                self._db.execute("INSERT INTO reductions VALUES (?, ?, ?)", *whole)
+
+    def turn_known(self, signature: str) -> None:
+        """Removes a finding that is to be ignored; its occurrences are those of a known failure."""
+        with self._db.transaction():
+            self._db.execute("DELETE FROM findings WHERE signature = ?", signature)
+            self._occurrences.turn_known(signature)
+
+    def move(self, signature: str, folder: str) -> None:
+        """Notes that the folder of a signature lies elsewhere in the campaign."""
+        self._db.execute("UPDATE findings SET folder = ? WHERE signature = ?", folder, signature)
+
+    def date(self, signature: str, found_at: float) -> None:
+        """Notes that a finding was discovered at a time, unless it was earlier already."""
+        query = "UPDATE findings SET found_at = min(found_at, ?) WHERE signature = ?"
+        self._db.execute(query, found_at, signature)

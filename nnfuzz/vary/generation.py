@@ -1,0 +1,210 @@
+"""Variations of graphs and their inputs: opsets, sizes, motifs, values at edges."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import zlib
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nnfuzz.generate.catalog import Catalog
+from nnfuzz.generate.engine import Generated
+from nnfuzz.generate.large import LARGE
+from nnfuzz.generate.motif_turns import motif_turns, skeleton_turns
+from nnfuzz.generate.resizing import Resizable
+from nnfuzz.inputs.edges import at_edges, expected
+from nnfuzz.ir.graph import Graph
+from nnfuzz.ir.sizes import join_copies
+from nnfuzz.materialize.dynamic import SizeError, emit_dynamic
+from nnfuzz.materialize.older import WHOLE
+from nnfuzz.materialize.opsets import DYNAMIC, opset_of
+from nnfuzz.operators.motif import MISSED
+from nnfuzz.vary.variation import CaseDraft, GraphPlan, Variation, VariedTest
+
+if TYPE_CHECKING:
+    from nnfuzz.testcase.case import CaseConfig
+
+DIMENSIONS = 4
+"""How many dimensions of a graph may become symbolic ones before it is exported without any."""
+NOTHING = 0.1
+"""Probability that a fresh dimension of a tensor that may be empty is 0."""
+OLD = 0.1
+"""Share of the tests whose models have an opset before WHOLE, where opsets are drawn."""
+
+
+class Opset(Variation):
+    """The opset of a model is not the newest one that its exporter writes."""
+
+    name = "opset"
+
+    @staticmethod
+    def in_order(writers: tuple[str, ...], seed: int, index: int) -> Iterator[str]:
+        """Writers in the order in which the test case of an index tries them: in a share OLD of the
+        tests those of opsets before WHOLE, which lack many operators, are the first.
+        """
+        old = tuple(name for name in writers if 0 < opset_of(name) < WHOLE)
+        others = tuple(name for name in writers if name not in old)
+        first = zlib.crc32(f"{seed}/{index}/old".encode()) / 2**32 < OLD
+        for group in (old, others) if first else (others, old):
+            if group:
+                start = zlib.crc32(f"{seed}/{index}/opset".encode()) % len(group)
+                yield from (*group[start:], *group[:start])
+
+    @classmethod
+    def applies(cls, config: CaseConfig) -> bool:
+        return config.opset < max(config.drawn, default=0)
+
+    def planned(self, test: VariedTest, plan: GraphPlan, rng: random.Random) -> GraphPlan:
+        name = f"{self.name}:{self.config.opset}"
+        return replace(plan, variations=(*plan.variations, name))
+
+
+class Symbolic(Variation):
+    """A model with a symbolic dimension, which runs at three sizes."""
+
+    name = setting = "dynamic"
+
+    @classmethod
+    def applies(cls, config: CaseConfig) -> bool:
+        return True  # it draws in every test, so that its share changes no graph without it
+
+    def planned(self, test: VariedTest, plan: GraphPlan, rng: random.Random) -> GraphPlan:
+        drawn = not plan.corpus and rng.random() < self.share
+        return replace(plan, symbolic=drawn and self.config.opset >= WHOLE)
+
+    def grown(
+        self, draft: CaseDraft, plan: GraphPlan, made: Generated, rng: random.Random
+    ) -> CaseDraft:
+        if not plan.symbolic or not made.resizable:
+            return draft
+        whole = _at_several_sizes(made.resizable, rng, self.config.opset)
+        if whole is None:
+            return draft
+        return replace(draft, graph=whole, exporter=DYNAMIC).named(self.name)
+
+
+def _at_several_sizes(resizable: Resizable, rng: random.Random, opset: int) -> Graph | None:
+    """The graph at several sizes (nnfuzz.ir.sizes) for which one model is right, if there is one.
+
+    Raises: as `emit_model` does.
+    """
+    for family in itertools.islice(resizable.families(rng), DIMENSIONS):
+        whole = join_copies(family)
+        whole.verify()
+        types = {name: whole.type(name) for name in whole.weights}
+        weights = {name: np.zeros(t.sizes, t.dtype.numpy) for name, t in types.items()}
+        try:
+            emit_dynamic(whole, weights, opset)
+        except SizeError:
+            continue
+        return whole
+    return None
+
+
+class Large(Variation):
+    """A graph with a large tensor, where it is made anew."""
+
+    name = setting = "large"
+
+    @classmethod
+    def applies(cls, config: CaseConfig) -> bool:
+        return config.engine != "mutate" and super().applies(config)
+
+    def planned(self, test: VariedTest, plan: GraphPlan, rng: random.Random) -> GraphPlan:
+        drawn = test.stream("sizes").random() < self.share
+        if not drawn or plan.corpus or plan.symbolic:
+            return plan
+        config = replace(plan.config, sizes=LARGE)
+        return replace(plan, config=config, variations=(*plan.variations, self.name))
+
+
+class Empty(Variation):
+    """A graph at edges whose tensors may be empty."""
+
+    name, setting = "empty", "empty_share"
+
+    @classmethod
+    def applies(cls, config: CaseConfig) -> bool:
+        return config.edges
+
+    def planned(self, test: VariedTest, plan: GraphPlan, rng: random.Random) -> GraphPlan:
+        if rng.random() >= self.share:
+            return plan
+        config = replace(plan.config, sizes=replace(plan.config.sizes, empty=NOTHING))
+        return replace(plan, config=config, variations=(*plan.variations, self.name))
+
+
+class Skeletons(Variation):
+    """A part of a model as people deploy it, in place of the turn of a motif."""
+
+    name, setting = "skeleton", "skeleton_share"
+
+    def planned(self, test: VariedTest, plan: GraphPlan, rng: random.Random) -> GraphPlan:
+        if test.index is None or _keeps_to_focus(test):
+            return plan
+        return replace(plan, turns=skeleton_turns(test.catalog, test.seed, test.index, self.share))
+
+
+class Motifs(Variation):
+    """Patterns that optimisers look for; with a focus, every second graph begins with an
+    arrangement of its operators or any other motif.
+    """
+
+    name, setting = "motif", "motifs"
+
+    def __init__(self, config: CaseConfig, catalog: Catalog) -> None:
+        super().__init__(config, catalog)
+        self.skeletons = frozenset(motif.name for motif in catalog.skeletons)
+
+    @classmethod
+    def applies(cls, config: CaseConfig) -> bool:
+        return True
+
+    def planned(self, test: VariedTest, plan: GraphPlan, rng: random.Random) -> GraphPlan:
+        if test.index is None or plan.turns or _keeps_to_focus(test):
+            return plan
+        return replace(plan, turns=motif_turns(test.catalog, test.seed, test.turn))
+
+    def grown(
+        self, draft: CaseDraft, plan: GraphPlan, made: Generated, rng: random.Random
+    ) -> CaseDraft:
+        kinds = {name: name.partition(MISSED)[0] in self.skeletons for name in made.motifs}
+        skeleton = Skeletons.name
+        return draft.named(*(f"{skeleton if kinds[n] else self.name}:{n}" for n in made.motifs))
+
+
+def _keeps_to_focus(test: VariedTest) -> bool:
+    """Whether the graph begins with an operator of the focus."""
+    return bool(test.config.focus) and bool(test.turn % 2)
+
+
+class Edges(Variation):
+    """Inputs with NaN, infinities, signed zeros and subnormals; operators that define results."""
+
+    name, setting, probes = "edges", "edge_share", True
+
+    @classmethod
+    def applies(cls, config: CaseConfig) -> bool:
+        return config.edges
+
+    @classmethod
+    def chosen(cls, config: CaseConfig, seed: int, index: int) -> bool:
+        draw = zlib.crc32(f"{seed}/{index}/edges".encode()) / 2**32
+        return not config.edges and draw < config.edge_share
+
+    @classmethod
+    def configured(cls, config: CaseConfig) -> CaseConfig:
+        return replace(config, edges=True, rewrites=config.rewrites or 0.0)
+
+    def fed(self, draft: CaseDraft, rng: random.Random) -> CaseDraft:
+        own, found = random.Random(rng.random()), draft.found
+        given = at_edges(draft.graph, own, found.inputs)
+        try:
+            outputs = expected(draft.graph, {**given, **found.weights})
+        except (ArithmeticError, RuntimeError):  # an integer divided by zero
+            return draft
+        return replace(draft, found=replace(found, inputs=given, outputs=outputs)).named(self.name)

@@ -1,0 +1,95 @@
+"""Variations of models that nnfuzz writes itself: rewrites, spellings, forms of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, ClassVar
+
+from nnfuzz.generate.catalog import Catalog
+from nnfuzz.ir.support_key import operators_in
+from nnfuzz.materialize.older import CHANGED
+from nnfuzz.vary.rewrite.rewriting import (
+    MOST_STEPS,
+    RULES,
+    USUAL,
+    draw_rewriting,
+    form_name,
+    needs,
+    of_kinds,
+    parse_form,
+)
+from nnfuzz.vary.rewrite.rule import Kind
+from nnfuzz.vary.variation import CaseDraft, Variation, VariedTest
+
+if TYPE_CHECKING:
+    from nnfuzz.testcase.case import CaseConfig
+
+SPELLED_STEPS = 3
+
+
+class Rewritten(Variation):
+    """Another model with the same meaning, after steps by rules of some kinds.
+
+    No rule brings in what compilers do not take, or an operator all of whose signatures are
+    refused. kinds: of the rules. steps: most of them. The three shares are drawn from one stream.
+    """
+
+    exporter = "direct"
+    kinds: ClassVar[tuple[Kind, ...]]
+    steps: ClassVar[int]
+
+    def __init__(self, config: CaseConfig, catalog: Catalog) -> None:
+        super().__init__(config, catalog)
+        gone = (*_refused(catalog, config.refused), *config.unrewritten)
+        names = of_kinds(*self.admitted_kinds())
+        self.rules = [name for name in names if not any(needs(RULES[name], f) for f in gone)]
+
+    def admitted_kinds(self) -> Collection[Kind]:
+        """The kinds of rules in this configuration."""
+        return self.kinds
+
+    def written(self, test: VariedTest, draft: CaseDraft) -> CaseDraft:
+        stream = test.stream("rewrites")
+        written_here = parse_form(draft.exporter)[0] == self.exporter
+        if not (written_here and self.rules and self.share) or stream.random() >= self.share:
+            return draft
+        after, steps = draw_rewriting(draft.model, stream, self.rules, self.steps)
+        if not steps:
+            return draft
+        form, plain = form_name(draft.exporter, steps), draft.plain or draft.model
+        names = dict.fromkeys(f"{self.name}:{step.rule}" for step in steps)
+        return replace(draft, model=after, plain=plain, exporter=form).named(*names)
+
+
+@lru_cache(maxsize=4)
+def _refused(catalog: Catalog, refused: tuple[str, ...]) -> tuple[str, ...]:
+    """The operators all of whose signatures are refused."""
+    left = operators_in(catalog.signature_keys())
+    return tuple(sorted(operators_in(refused) - left))
+
+
+class Rewrites(Rewritten):
+    """Other nodes with the same results; at edges, empty tensors as well."""
+
+    name, setting, since = "rewrite", "rewrite_share", CHANGED
+    kinds, steps = USUAL, MOST_STEPS
+
+    def admitted_kinds(self) -> Collection[Kind]:
+        asked = self.kinds if self.config.rewrites else ()
+        return (*asked, Kind.EMPTY) if self.config.edges else asked
+
+
+class Spellings(Rewritten):
+    """The same nodes and constants, spelled otherwise."""
+
+    name, setting, since = "spelling", "spelled", CHANGED
+    kinds, steps = (Kind.SPELLING,), SPELLED_STEPS
+
+
+class Forms(Rewritten):
+    """The same nodes in a file of another form."""
+
+    name, setting = "form", "forms"
+    kinds, steps = (Kind.FORM, Kind.ENDS), 1

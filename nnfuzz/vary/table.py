@@ -1,0 +1,17 @@
+"""The table of all variations, in the order in which they apply to a test case."""
+
+from __future__ import annotations
+
+from nnfuzz.vary.faults.catalogue import Faults
+from nnfuzz.vary.generation import Edges, Empty, Large, Motifs, Opset, Skeletons, Symbolic
+from nnfuzz.vary.quantize.twin import Quantised
+from nnfuzz.vary.rewrite.variations import Forms, Rewrites, Spellings
+from nnfuzz.vary.variation import Variation
+
+VARIATIONS: tuple[type[Variation], ...] = (
+    Opset, Symbolic, Large, Empty,  # sizes
+    Skeletons, Motifs,  # parts of the graph
+    Quantised, Edges,  # values
+    Rewrites, Spellings, Forms,  # the model
+    Faults,  # a model that must be refused
+)  # fmt: skip
