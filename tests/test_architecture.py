@@ -53,7 +53,7 @@ def imports(path: Path, typing: bool = False) -> list[str]:
     found = []
 
     def visit(node: ast.AST) -> None:
-        if not typing and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        if not typing and isinstance(node, ast.If) and called(node.test) == "TYPE_CHECKING":
             return
         if isinstance(node, ast.Import):
             found.extend(alias.name for alias in node.names)

@@ -41,10 +41,10 @@ def _edged(graph: Graph, name: str, rng: random.Random, given: np.ndarray) -> np
         values = [least, most, 0, *([-1] if least else [])]
     else:
         return given
-    made = np.array(given)
+    made, draws = np.array(given), np.random.default_rng(rng.getrandbits(64))
     count = max(1, round(made.size * SHARE)) if made.size else 0
-    for place in rng.sample(range(made.size), count):
-        made.flat[place] = rng.choice(values)
+    places = draws.choice(made.size, count, replace=False)
+    made.flat[places] = draws.choice(np.array(values, made.dtype), count)
     return made
 
 

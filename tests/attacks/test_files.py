@@ -267,9 +267,7 @@ def test_a_campaign_with_damaged_pages_is_not_written_to(tmp_path, command):
     file = folder / "campaign.sqlite"
     with sqlite3.connect(file) as db:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        page = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'features'").fetchone()[
-            0
-        ]
+        page = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'events'").fetchone()[0]
     db.close()
     data = bytearray(file.read_bytes())
     data[(page - 1) * 4096 : (page - 1) * 4096 + 300] = b"\x07" * 300
@@ -309,7 +307,7 @@ def test_links_out_of_a_campaign_are_not_followed(tmp_path, command):
     [
         "CREATE TRIGGER t AFTER INSERT ON tests BEGIN DELETE FROM findings; END",
         "CREATE VIEW v AS WITH RECURSIVE r(x) AS (SELECT 1 UNION SELECT x FROM r) SELECT * FROM r",
-        "DROP TABLE features",
+        "DROP TABLE events",
     ],
 )
 def test_a_campaign_with_programs_in_it_is_refused(sql, tmp_path, command):

@@ -14,8 +14,8 @@ from nnfuzz.compare.verdict import compare, outside
 from nnfuzz.inputs.edges import expected
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph
-from nnfuzz.operators.registry import OpRegistry
 from tests.compare.test_envelope import native, samples
+from tests.inputs.graphs import REGISTRY
 
 X = np.array([[np.nan, np.inf, -np.inf, 1.0], [0.0, -0.0, 1e-42, 2.0]], np.float32)
 
@@ -211,7 +211,6 @@ def test_the_exponent_zero_gives_one_of_nan(build):
 # Every operator that carries NaN: PyTorch and the reference implementation of ONNX do as well.
 
 
-REGISTRY = OpRegistry.load()
 NEWEST = 26
 NATIVE = (DType.FLOAT32, DType.FLOAT64)
 """Types that onnx.reference computes in."""

@@ -11,9 +11,8 @@ from nnfuzz.generate.arrangements import FIRST, Arrangement, PlainDraw, arrangem
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.engines import engine
-from nnfuzz.operators.registry import OpRegistry
+from tests.inputs.graphs import REGISTRY
 
-REGISTRY = OpRegistry.load()
 SPECS = REGISTRY.specs()
 
 

@@ -1,3 +1,5 @@
+"""What is known of the values of a growing graph, and what placeholders become."""
+
 from __future__ import annotations
 
 import itertools
@@ -7,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from nnfuzz.generate.knowledge import ValueRange, derive, input_ranges, unread
+from nnfuzz.generate.placeholder import Placeholder
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from tests.inputs.graphs import op
@@ -220,3 +223,15 @@ def test_quantisation_keeps_signs_and_spans():
     (scales,), _ = dynamic.further((-0.5, 0.5))
     assert scales[1] == pytest.approx(1 / 255)
     assert not dynamic.feasible((0.0, 0.02))
+
+
+# Placeholders become inputs or weights.
+
+
+def test_an_index_may_be_zero():
+    index = Placeholder(fixed=True).known(TensorType(DType.INT64, (3,)))
+    assert (-1, 0) in index.special
+    indices = TensorType(DType.INT64, (3, 4))
+    data = ValueRange((2.0, 3.0))
+    gathered = derive(op("GatherElements", axis=0), [FLOAT, indices], [data, index])
+    assert next(gathered).special == ()

@@ -19,9 +19,8 @@ from nnfuzz.inputs.program import Program
 from nnfuzz.inputs.search import DRAWS_ONLY, Found, search
 from nnfuzz.ir.edges import edge_keys
 from nnfuzz.operators.carriers import tensor
-from nnfuzz.operators.registry import OpRegistry
+from tests.inputs.graphs import REGISTRY
 
-REGISTRY = OpRegistry.load()
 CONFIG = admitted_by_schema(GenerateConfig(nodes=8), REGISTRY.specs())
 CATALOG = Catalog(REGISTRY.specs(), CONFIG)
 

@@ -15,9 +15,8 @@ from nnfuzz.generate.pairs import DECLARED, PLAIN, SHARE, Pair, pairs
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.operators.motif import load_motifs
 from nnfuzz.operators.operator import OpSpec
-from nnfuzz.operators.registry import OpRegistry
+from tests.inputs.graphs import REGISTRY
 
-REGISTRY = OpRegistry.load()
 CONFIG = admitted_by_schema(GenerateConfig(nodes=6, motifs=1.0), REGISTRY.specs())
 CATALOG = Catalog(REGISTRY.specs(), CONFIG, load_motifs())
 MADE = {m.name: m for m in CATALOG.motifs if isinstance(m.write, Pair)}

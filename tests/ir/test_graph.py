@@ -26,10 +26,7 @@ from nnfuzz.ir.sizes import (
 from nnfuzz.ir.support_key import SupportKey, operators_in
 from nnfuzz.ir.types import TensorType
 from nnfuzz.ir.view import NO_GRAPH, GraphView, NodeView, ValueView
-from nnfuzz.operators.registry import OpRegistry
-from tests.inputs.graphs import FLOAT, build, op
-
-REGISTRY = OpRegistry.load()
+from tests.inputs.graphs import FLOAT, REGISTRY, build, op
 
 
 def graph() -> Graph:

@@ -23,9 +23,8 @@ from nnfuzz.materialize.errors import ExportError, GraphFault, OpsetError
 from nnfuzz.materialize.exporters import exporters, opset_range
 from nnfuzz.materialize.module import GraphModule, tensors
 from nnfuzz.materialize.scoped import Patch, patched, patches
-from nnfuzz.operators.registry import OpRegistry
+from tests.inputs.graphs import REGISTRY
 
-REGISTRY = OpRegistry.load()
 EXPORTERS = exporters()
 X = np.array([[1.5, -2.0, 3.0]], np.float32)
 

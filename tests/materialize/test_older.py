@@ -17,11 +17,10 @@ from nnfuzz.materialize.importing import ImportedModel, import_onnx, rename
 from nnfuzz.materialize.older import NotWritten, exchanged_with_last
 from nnfuzz.materialize.oldest import at_oldest_opset
 from nnfuzz.materialize.static import OnnxImportError
-from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
+from tests.inputs.graphs import REGISTRY
 
-REGISTRY = OpRegistry.load()
 X = np.arange(24, dtype=np.float32).reshape(2, 1, 3, 4) / 7
 
 

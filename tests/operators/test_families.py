@@ -25,7 +25,7 @@ from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.families.equation import labels_of, random_equation, ranks
 from nnfuzz.operators.families.resample import cubic, interpolation, nearest, positions, triangle
 from nnfuzz.operators.intervals import Interval
-from nnfuzz.operators.registry import OpRegistry
+from tests.inputs.graphs import REGISTRY
 from tests.opspecs.samples import ramp, solved
 from tests.opspecs.test_quantize import U, exact, inside, small
 
@@ -144,7 +144,6 @@ def test_drawn_equations_fit_and_cover_what_einsum_can_do():
 # Integers that shape a result mean the same in whatever way the model writes them.
 
 
-REGISTRY = OpRegistry.load()
 FORMS = ("initializer", "constant", "shape", "shapes")
 
 

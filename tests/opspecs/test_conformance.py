@@ -9,12 +9,13 @@ import pytest
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.check.operators import check_operator
 from nnfuzz.check.runtimes import REFERENCE
-from nnfuzz.operators.registry import OpRegistry
 from tests.check.implementation import runtime_of
+from tests.inputs.graphs import REGISTRY
 
-REGISTRY = OpRegistry.load()
 SPECS = REGISTRY.specs()
 INSTANCES = 5
+MORE = {"com.microsoft.DecoderMaskedMultiHeadAttention": 8}
+"""Instances of operators of which few that are drawn can be solved."""
 
 
 @pytest.fixture(scope="module")
@@ -29,9 +30,10 @@ def runtimes():
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
 def test_operator_conforms(spec, runtimes):
     rng = random.Random(f"ci:{spec.name}")
-    report = check_operator(spec, rng, INSTANCES, runtimes, REGISTRY.waivers)
+    instances = MORE.get(spec.name, INSTANCES)
+    report = check_operator(spec, rng, instances, runtimes, REGISTRY.waivers)
     assert not report.problems, "\n".join(report.problems)
-    assert report.forward >= INSTANCES / 2
+    assert report.forward >= instances / 2
     assert report.unconfirmed < report.forward + report.backward
 
 

@@ -12,9 +12,7 @@ from nnfuzz.check.reference_implementations import one_node
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.intervals import Interval
-from nnfuzz.operators.registry import OpRegistry
-
-REGISTRY = OpRegistry.load()
+from tests.inputs.graphs import REGISTRY
 
 
 def op(name, **attributes):

@@ -29,10 +29,8 @@ from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.families.shape import same_product
 from nnfuzz.operators.intervals import Interval
 from nnfuzz.operators.operator import ConstraintError
-from nnfuzz.operators.registry import OpRegistry
+from tests.inputs.graphs import REGISTRY
 from tests.opspecs.samples import ramp, t
-
-REGISTRY = OpRegistry.load()
 
 
 def op(name, **attributes):

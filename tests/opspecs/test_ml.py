@@ -10,9 +10,8 @@ from nnfuzz.opspecs.ml.trees import Forest
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.intervals import Interval
-from nnfuzz.operators.registry import OpRegistry
+from tests.inputs.graphs import REGISTRY
 
-REGISTRY = OpRegistry.load()
 STUMP = ("BRANCH_LEQ", 0, 0.5, ((0, 1.0), (1, 2.0)), ((2, 4.0),))
 """1 for the first target and 2 for the second up to 0.5, else 4 for the third."""
 

@@ -19,7 +19,6 @@ from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.types import TensorType
 from nnfuzz.ir.view import NodeView
-from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.records.finding import Finding
 from nnfuzz.reduction.candidate import CandidateQuestion
 from nnfuzz.reduction.case import CONFIRMATIONS, ReduceConfig, _confirming, _shortened, reduce_case
@@ -38,6 +37,7 @@ from nnfuzz.triage.cause import Cause
 from nnfuzz.triage.hypothesis import Claim, Hypothesis
 from nnfuzz.triage.keys import Key, KeyKind, have_one_cause
 from nnfuzz.triage.signature import failures
+from tests.inputs.graphs import REGISTRY
 from tests.reduction.conftest import judged_by
 from tests.reduction.faults import PLUGIN, Fault
 from tests.reduction.test_known import Tried, fails
@@ -173,7 +173,6 @@ def test_of_an_operator_that_is_several_of_onnx_the_wrong_one_is_shown():
 # What explains a wrong result: attributes, inputs and digits that are ignored, tested by NumPy.
 
 
-REGISTRY = OpRegistry.load()
 X = np.array([[0.1, 2.0, 0.7], [1.5, -0.3, 0.2]])
 
 

@@ -11,11 +11,11 @@ import pytest
 
 from nnfuzz.base.files import npz_bytes
 from nnfuzz.operators.operator import ConstraintError
-from nnfuzz.operators.registry import OpRegistry
 from scripts.campaigns import differences, run_fuzz
 from scripts.check.constraints import Group, Tally, explained, page, refusal, run_both
 from scripts.check.legal_nodes import KINDS, LegalNode, changed
 from scripts.check.triage import Row, judged, read_rows, score, table
+from tests.inputs.graphs import REGISTRY
 
 CAUSES = {b"1": {"sin"}, b"2": {"sin"}, b"3": {"sin", "cos"}, b"4": set(), b"5": {"cos"}}
 
@@ -76,9 +76,6 @@ def test_a_row_shows_its_smallest_model(tmp_path):
     assert row.smallest == tmp_path and not row.reduced
     (tmp_path / "reduced").mkdir()
     assert row.smallest == tmp_path / "reduced" and row.reduced
-
-
-REGISTRY = OpRegistry.load()
 
 
 def pool(**attributes):
