@@ -8,7 +8,7 @@
     python -m scripts.recall ingredients --models 2000      how often models have what entries need
     python -m scripts.recall page                           the page of what is recorded
 
-Results are written beside the entries (benchmarks/real_bugs/*.jsonl); what is recorded is not run
+Results are written beside the entries (scripts/recall/bugs/*.jsonl); what is recorded is not run
 again. Releases are installed in environments of their own, over the network, once.
 """
 

@@ -1,4 +1,4 @@
-"""Entries of benchmarks/real_bugs: bugs that other people filed, one TOML file each.
+"""Entries of scripts/recall/bugs: bugs that other people filed, one TOML file each.
 
 An entry has
     title, system, address   the bug in a line, whose it is, and the thread or fix it is from
@@ -21,7 +21,7 @@ from typing import Any
 
 import onnx
 
-FOLDER = Path(__file__).parents[2] / "benchmarks" / "real_bugs"
+FOLDER = Path(__file__).parent / "bugs"
 
 
 @dataclass(frozen=True)

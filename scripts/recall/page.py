@@ -17,7 +17,7 @@ HEAD = """\
 # Recall
 
 Bugs that other people filed from 2024 to 2026. A small model of ours reproduces each of them on a
-release from the package index (`benchmarks/real_bugs/`, a file each). This page is made of
+release from the package index (`scripts/recall/bugs/`, a file each). This page is made of
 what these commands have recorded there:
 
     python -m scripts.recall reproduce     # every entry on the release that has the bug

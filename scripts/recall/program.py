@@ -1,11 +1,11 @@
-"""Runs entries of benchmarks/real_bugs on the compiler of the environment that runs this file.
+"""Runs entries of scripts/recall/bugs on the compiler of the environment that runs this file.
 
 The file imports neither nnfuzz nor anything beside the compiler, onnx and NumPy, so that it works
 in the environment of any release. It prints one line of JSON for each entry: `outcome` is "ok",
 "wrong", "error", "crash" or "hang", and `detail` says how the results differ or which error was
 raised.
 
-    ENVIRONMENT/bin/python scripts/recall/program.py benchmarks/real_bugs/tvm/*.toml
+    ENVIRONMENT/bin/python scripts/recall/program.py scripts/recall/bugs/tvm/*.toml
 """
 
 from __future__ import annotations

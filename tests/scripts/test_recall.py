@@ -96,7 +96,7 @@ def test_weights_that_are_stored_elsewhere_are_constants_of_any_value():
     assert one.constant and one.uniform is None and read(PATTERN).values["one"].uniform == 1.0
 
 
-# Every entry of benchmarks/real_bugs is well-formed, and the page shows what is recorded.
+# Every entry of scripts/recall/bugs is well-formed, and the page shows what is recorded.
 
 
 @pytest.mark.parametrize("entry", entries(), ids=lambda entry: entry.name)
