@@ -21,10 +21,10 @@ from nnfuzz.base.text import one_line
 from nnfuzz.campaign.compilers import PATIENCE
 from nnfuzz.campaign.cpu import CpuMeter
 from nnfuzz.campaign.epochs import Epochs, Indexes
+from nnfuzz.campaign.hangs import SuspectedHangs
 from nnfuzz.campaign.lane_jobs import LaneJob, Order, RunTests, TestReport
 from nnfuzz.campaign.lanes import Lanes, LaneSlot, PoolError
 from nnfuzz.campaign.reducing import Reducer
-from nnfuzz.campaign.suspects import Suspects
 from nnfuzz.campaign.untested import defect, fault
 from nnfuzz.experiment.result import FAULT
 from nnfuzz.feedback.probe import Prober, by_turns
@@ -95,7 +95,7 @@ class Scheduler:
         self._stopped = stopped
         self._probing = False
         self._turn = False
-        self._suspects = Suspects(recorder, waited_for=not config.timed)
+        self._hangs = SuspectedHangs(recorder, waited_for=not config.timed)
         done = recorder.recorded.__contains__
         self._indexes = Indexes(config.tests_limit, done, config.part)
         self._announced: set[str] = set()
@@ -139,7 +139,7 @@ class Scheduler:
 
         seconds: after which no further signature is begun. Raises: PoolError.
         """
-        self._probing = self._suspects.waited_for = True
+        self._probing = self._hangs.waited_for = True
         deadline = time.monotonic() + seconds
         self.epochs.advance(0)
         self.prober.ask_known()
@@ -191,7 +191,7 @@ class Scheduler:
     @property
     def _busy(self) -> bool:
         tests = any(lane.left for lane in self.lanes.workers)
-        return tests or bool(self.lanes.returned) or self._suspects.waiting
+        return tests or bool(self.lanes.returned) or self._hangs.waiting
 
     def _over(self) -> bool:
         if self._stopped() or self._time_is_up():
@@ -235,7 +235,7 @@ class Scheduler:
 
     def _suspected(self) -> list[Order]:
         """One that gets the whole time limit, unless hangs like it are confirmed."""
-        suspect = self._suspects.next() if self._suspects.waited_for else None
+        suspect = self._hangs.next() if self._hangs.waited_for else None
         if suspect is None:
             return []
         test, known = suspect
@@ -262,9 +262,9 @@ class Scheduler:
         if report.suspected:
             self._suspect(report.suspected, evidence)
         else:
-            self._suspects.decided(evidence)
+            self._hangs.decided(evidence)
             self._keep(evidence)
-            if isinstance(test, Probe) and not self._suspects.gave_up(test):
+            if isinstance(test, Probe) and not self._hangs.gave_up(test):
                 self._answer(test, evidence)
         self._faults_in_a_row = self._faults_in_a_row + 1 if evidence.status == FAULT else 0
         if report.beyond_help:
@@ -284,11 +284,11 @@ class Scheduler:
     def _suspect(self, row: HangRow, evidence: Evidence) -> None:
         if row.late:
             self._keep(evidence)  # it counts as a hang until it is decided
-        self._suspects.add(row)
+        self._hangs.add(row)
         if isinstance(row.test, Probe) and row.late:
             self.prober.finished(row.test, {})
         tests = self.recorder.figures.tests - self._tests_before
-        if warning := self._suspects.most(tests):
+        if warning := self._hangs.most(tests):
             self.observer.note(warning)
 
     def _keep(self, evidence: Evidence) -> None:
@@ -336,13 +336,13 @@ class Scheduler:
 
     def _confirm_hangs(self) -> None:
         """Runs suspected hangs with the whole time limit, one test of each pattern."""
-        if not (patterns := self._suspects.patterns()) or self._stopped():
+        if not (patterns := self._hangs.patterns()) or self._stopped():
             return
         self.observer.note(
             f"the campaign is over; confirming {counted(patterns, 'suspected hang')} with the "
             "whole time limit (Ctrl-C ends it, --resume goes on with it)"
         )
-        self._suspects.waited_for = True
+        self._hangs.waited_for = True
         while not self._stopped() and self._busy:
             self._step(lambda: self._returned() or self._suspected())
 

@@ -21,7 +21,7 @@ from nnfuzz.testcase.identity import TestId
 SOME = 5  # hangs that are no accident
 
 
-class Suspects:
+class SuspectedHangs:
     """The suspected tests of a session, those that earlier sessions left included.
 
     waited_for: whether epochs wait for them.
