@@ -31,7 +31,7 @@ from nnfuzz.campaign.lane_jobs import (
 )
 from nnfuzz.campaign.untested import defect, not_produced
 from nnfuzz.experiment.confirm import REPEATS
-from nnfuzz.experiment.judgement import unknown_outputs
+from nnfuzz.experiment.judge import unknown_outputs
 from nnfuzz.experiment.lane import Lane
 from nnfuzz.experiment.result import FAULT, Judging, Plan, Result, Run
 from nnfuzz.findings.reducer_job import ReduceFinding

@@ -23,9 +23,8 @@ from nnfuzz.base.untrusted import below, making_sense
 from nnfuzz.base.writing import as_json
 from nnfuzz.records.config import LIMITS, CampaignConfig
 from nnfuzz.records.rows import FindingRow, ReductionRow
-from nnfuzz.store.columns import dumps
+from nnfuzz.store.database import FILE, FINDINGS, dumps
 from nnfuzz.store.finding_folders import arrange
-from nnfuzz.store.schema import FILE, FINDINGS
 from nnfuzz.store.statistics import Statistics
 from nnfuzz.store.store import Store
 from nnfuzz.store.summary import OwnFigures, Summary, read_summary, summarise, write_summary

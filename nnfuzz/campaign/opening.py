@@ -25,10 +25,9 @@ from nnfuzz.records.config import CampaignConfig, ConfigError
 from nnfuzz.records.observer import Observer, counted
 from nnfuzz.records.versions import VersionsByBackend, library_versions
 from nnfuzz.sandbox.events import Reply, WorkerFault, event_line
-from nnfuzz.store.changes import keep_releases
 from nnfuzz.store.recorder import Recorder
 from nnfuzz.store.store import Store
-from nnfuzz.store.summary import OwnFigures, Summary, known_unseen, summarise
+from nnfuzz.store.summary import OwnFigures, Summary, keep_releases, known_unseen, summarise
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.jobs import ListVocabulary, Vocabulary
 from nnfuzz.testcase.service import blames_settings

@@ -13,8 +13,7 @@ from functools import cache, partial
 import onnx
 
 from nnfuzz.check.instances import SignatureTypes
-from nnfuzz.check.judgements import NOTHING_KEPT, Judgements
-from nnfuzz.check.legality import illegal, lowered, names_one_operator
+from nnfuzz.check.legality import NOTHING_KEPT, Judgements, illegal, lowered, names_one_operator
 from nnfuzz.generate.catalog import signature_key
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.ir.opset_imports import domain_version

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.runner import RunnerError
-from nnfuzz.experiment.judge import Judge
-from nnfuzz.experiment.judgement import doubtful, same_outputs
+from nnfuzz.experiment.judge import Judge, doubtful, same_outputs
 from nnfuzz.experiment.result import FLAKY, Compilers, Event, Run
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import Failure

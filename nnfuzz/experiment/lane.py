@@ -17,8 +17,9 @@ from nnfuzz.backend.target import is_rewritten
 from nnfuzz.compare.flip import Blame, Coordinate
 from nnfuzz.experiment.beginnings import dies_silently, located
 from nnfuzz.experiment.confirm import repeated
-from nnfuzz.experiment.judge import OWN_FORMS, Judge
-from nnfuzz.experiment.judgement import (
+from nnfuzz.experiment.judge import (
+    OWN_FORMS,
+    Judge,
     accused_by,
     comparable_share,
     excused,

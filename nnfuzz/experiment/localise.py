@@ -24,8 +24,7 @@ from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.backend.target import EXPORTED, MODULE, ONNX, Pipeline, Target
 from nnfuzz.compare.flip import Blame, Coordinate, State, blame, state_of
 from nnfuzz.experiment.compilers import examine
-from nnfuzz.experiment.judge import OWN_FORMS
-from nnfuzz.experiment.judgement import with_mismatches
+from nnfuzz.experiment.judge import OWN_FORMS, with_mismatches
 from nnfuzz.experiment.result import Result, Workbench, form_of
 from nnfuzz.materialize.validity import invalid
 from nnfuzz.testcase.case import TestCase

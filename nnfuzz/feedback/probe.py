@@ -15,7 +15,7 @@ of the signatures that a claim stands for ran or failed. Now and then one of the
 Exporters write operators in different ways, so keys name the exporter here. The keys of one
 signature are probed one after the other: another exporter is asked for where a backend refuses the
 models of the first one, and then one refusal is enough. Where the opset is drawn, keys name a
-version of the operator as well (nnfuzz.feedback.opsets): the newest one is probed, older ones only
+version of the operator as well (nnfuzz.feedback.support): the newest one is probed, older ones only
 where tests give reason to.
 """
 
@@ -30,19 +30,20 @@ from itertools import islice, zip_longest
 from types import MappingProxyType
 
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
-from nnfuzz.feedback.opsets import OpsetTally, VersionedKeys
-from nnfuzz.feedback.statements import Statements
 from nnfuzz.feedback.support import (
     FAILING,
     INSTANCES,
     NOTHING,
     OK,
     UNSUPPORTED,
+    OpsetTally,
     ProbeAnswer,
     ProbeAnswers,
+    Statements,
     Support,
     SupportClaims,
     SupportEntry,
+    VersionedKeys,
     answer_of,
     telling_line,
     wider,
@@ -409,8 +410,8 @@ class Prober:
         return {*refused, *(key for key, own in by_claim if any(c in refused for c in own))}
 
     def with_inferred(self) -> dict[str, Support]:
-        """The tables by backend, with what follows for older versions (nnfuzz.feedback.opsets), and
-        for all signatures of operators that a compiler says it lacks.
+        """The tables by backend, with what follows for older versions of operators, and for all
+        signatures of operators that a compiler says it lacks.
         """
         tables = {}
         for name, table in self.tables.items():

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from nnfuzz.backend.outcome import Brief, OutcomeKind, Stage
-from nnfuzz.experiment.judgement import BLIND
+from nnfuzz.experiment.judge import BLIND
 from nnfuzz.records.rows import TestRow
 from nnfuzz.vary.faults.fault import INTERNAL, LATE, NOTHING, PLANTED, WORST_FIRST
 

@@ -12,15 +12,21 @@ keep occurring (nnfuzz.feedback.throttle), except in the tests that are made wit
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from nnfuzz.backend.normalise import normalise
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.refusal import refusing_lines
 from nnfuzz.base.writing import as_list
+from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.view import GraphView
-from nnfuzz.materialize.opsets import exporter_of, opset_of
+from nnfuzz.materialize.opsets import exporter_of, opset_of, writer
+from nnfuzz.triage.pattern import general_message
 
 INSTANCES = 3
 OK, UNSUPPORTED, FAILING = "ok", "unsupported", "failing"
@@ -226,3 +232,140 @@ def signature_keys(graph: GraphView, variables: Mapping[str, Sequence[int]]) -> 
         bound = [dtypes[inputs[i]] for i in variables.get(node.op, ()) if i < len(inputs)]
         keys.add(str(SupportKey.of_signature(node.op, bound, dtypes[node.outputs[0]])))
     return keys
+
+
+CONFIRMED = 2
+"""A statement must have refused every model of so many signatures; then one model is enough."""
+_DTYPES = tuple(dtype.value for dtype in DType)
+
+
+class Statements:
+    """The statements of one compiler, and the signatures that were refused with each."""
+
+    def __init__(self) -> None:
+        self._pending: dict[SupportKey, set[str]] = {}
+        self._confirmed: dict[str, set[SupportKey]] = {}
+        self._disproved: set[str] = set()
+        self._general: frozenset[str] = frozenset()
+
+    def settle(self) -> None:
+        """Updates the statements that `general` accepts; between two calls they do not change."""
+        often = {text for text, keys in self._confirmed.items() if len(keys) >= CONFIRMED}
+        self._general = frozenset(often - self._disproved)
+
+    def general(self, key: SupportKey, message: str) -> bool:
+        """Whether one refusal with this message is enough to call a signature unsupported."""
+        return refusal_statement(key, message) in self._general
+
+    def about_operator(self, key: SupportKey, message: str) -> bool:
+        """Whether a general refusal names the operator of a signature, and neither a dtype nor a
+        number, which may be a version.
+        """
+        words = set(re.findall(r"\w+", message.partition(": ")[2]))
+        specific = {word for word in words if word in _DTYPES or any(map(str.isdigit, word))}
+        about = key.operator in words and not specific - {key.operator}
+        return about and self.general(key, message)
+
+    def add(self, key: SupportKey, message: str) -> None:
+        """Records the refusal of a model whose only reason can be a signature."""
+        self._pending.setdefault(key, set()).add(refusal_statement(key, message))
+
+    def confirm(self, key: SupportKey) -> None:
+        """Records that every model of a signature was refused."""
+        for text in self._pending.pop(key, ()):
+            self._confirmed.setdefault(text, set()).add(key)
+
+    def disprove(self, key: SupportKey) -> None:
+        """Records that a model of a signature ran, so that its refusals were not general."""
+        self._disproved |= self._pending.pop(key, set())
+
+
+def refusal_statement(key: SupportKey, message: str) -> str:
+    """A refusal without names, numbers, dtypes and the operator of a signature.
+
+    message: of a ProbeAnswer, so that the compiler's own text begins behind the first ": ".
+    """
+    text = normalise(message.partition(": ")[2])
+    return general_message(text, _DTYPES, [key.operator])
+
+
+EXPECTED = 6.0
+"""How many models of an opset must have been taken if it was as likely as at the other opsets for
+none to mean that the opset is refused: by chance that happens with a probability of exp(-6)."""
+
+
+class VersionedKeys:
+    """The keys of a campaign by exporter, operator and version."""
+
+    def __init__(self, keys: Iterable[SupportKey]) -> None:
+        self._keys = frozenset(keys)
+        opsets_of: dict[tuple[str, str], set[int]] = {}
+        for key in self._keys:
+            place = exporter_of(key.exporter), key.operator
+            opsets_of.setdefault(place, set()).add(opset_of(key.exporter))
+        self._opsets = {place: sorted(opsets) for place, opsets in opsets_of.items()}
+        self._known: dict[tuple[str, str], SupportKey | None] = {}
+
+    def of_test(self, items: Iterable[str], made_by: str) -> list[SupportKey]:
+        """The keys of a test's signatures. made_by: the exporter or writer of its model.
+
+        Items that are no signatures of the campaign are left out, as those of seed models may be.
+        """
+        keys = (self._of_item(item, made_by) for item in items)
+        return [key for key in keys if key is not None]
+
+    def _of_item(self, item: str, made_by: str) -> SupportKey | None:
+        parsed = SupportKey.parse(item)
+        if parsed.is_edge:
+            return None
+        if (item, made_by) not in self._known:
+            key = self._versioned(parsed, made_by)
+            self._known[item, made_by] = key if key in self._keys else None
+        return self._known[item, made_by]
+
+    def _versioned(self, key: SupportKey, made_by: str) -> SupportKey:
+        exporter, opset = exporter_of(made_by), opset_of(made_by)
+        opsets = self._opsets.get((exporter, key.operator), [])
+        later = opsets[bisect_left(opsets, opset) :] if opset else []
+        return key.with_exporter(writer(exporter, later[0]) if later else made_by)
+
+    def newest(self, keys: Iterable[SupportKey]) -> list[SupportKey]:
+        """Of keys of one signature the one of the newest version for each exporter, in order."""
+        by_exporter: dict[str, SupportKey] = {}
+        for key in keys:
+            known = by_exporter.setdefault(exporter_of(key.exporter), key)
+            if opset_of(key.exporter) > opset_of(known.exporter):
+                by_exporter[exporter_of(key.exporter)] = key
+        return list(by_exporter.values())
+
+    def older(self, key: SupportKey) -> Iterator[SupportKey]:
+        """The keys of the same signature and exporter for older versions."""
+        exporter, opset = exporter_of(key.exporter), opset_of(key.exporter)
+        for other in self._opsets.get((exporter, key.operator), []):
+            older = key.with_exporter(writer(exporter, other))
+            if other < opset and older in self._keys:
+                yield older
+
+
+class OpsetTally:
+    """How many models of each writer a backend has taken and refused."""
+
+    def __init__(self) -> None:
+        self._taken: Counter[str] = Counter()
+        self._refused: Counter[str] = Counter()
+
+    def add(self, made_by: str, refused: bool) -> None:
+        """Counts a test, unless its opset was given."""
+        if opset_of(made_by):
+            (self._refused if refused else self._taken)[made_by] += 1
+
+    def refused(self) -> dict[str, str]:
+        """The writers whose opset is refused as a whole, with the reason."""
+        taken, refused = self._taken.total(), self._refused.total()
+        reasons = {}
+        for name in sorted(self._refused.keys() - self._taken.keys()):
+            count = self._refused[name]
+            others = taken + refused - count
+            if others and count * taken / others >= EXPECTED:
+                reasons[name] = f"none of {count} models of opset {opset_of(name)} was taken"
+        return reasons

@@ -15,7 +15,7 @@ from nnfuzz.records.finding import Finding
 from nnfuzz.reduction.healing import CONSTANT
 from nnfuzz.triage.blame import RESULT
 from nnfuzz.triage.cause import Cause, Symptoms
-from nnfuzz.triage.frames import innermost_line
+from nnfuzz.triage.headline import innermost_line
 from nnfuzz.triage.keys import Key, KeyKind, error_keys, unread_keys
 from nnfuzz.triage.known import KnownFailures
 from nnfuzz.triage.mismatch import largest_operand

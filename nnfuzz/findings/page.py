@@ -46,7 +46,7 @@ from nnfuzz.findings.folder import read_finding, smallest
 from nnfuzz.findings.text import environment, seconds
 from nnfuzz.records.finding import Finding
 from nnfuzz.records.rows import FindingRow
-from nnfuzz.store.schema import FOLDERS
+from nnfuzz.store.database import FOLDERS
 from nnfuzz.store.statistics import Statistics
 from nnfuzz.store.store import FILE, Store
 from nnfuzz.store.summary import SUMMARY, Summary

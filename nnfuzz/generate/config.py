@@ -66,7 +66,7 @@ class GenerateConfig:
     solver_budget: Z3 checks per graph for insertions. resources: Z3 resource units per check.
     refused: signatures ("Add(float16)->float16") and operators ("Add") that a backend does not
     support, or that ONNX does not admit at the opset (nnfuzz.check.legality).
-    avoid: edges ("Relu->Conv(float32)", see nnfuzz.ir.edges) that graphs must not have.
+    avoid: edges ("Relu->Conv(float32)", see nnfuzz.ir.support_key) that graphs must not have.
     dtype_weights: relative frequencies by dtype name; 0: only where an operator admits nothing else
     (the int64 indices of Gather, the bool of Where); None: never.
     exporter, opset: how graphs will be exported; what specs declare unexportable is left out.

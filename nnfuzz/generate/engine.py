@@ -1,16 +1,26 @@
-"""The contract of engines, which generate graphs one after the other."""
+"""The contract of engines, which generate graphs one after the other; and those that insert one
+operator after the other: direct, concolic and symbolic.
+"""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from nnfuzz.generate.binning import rebin
+from nnfuzz.generate.catalog import Catalog
+from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.coverage_target import CoverageTarget
 from nnfuzz.generate.motif_turns import MotifTurn
+from nnfuzz.generate.moves import GraphGrower
 from nnfuzz.generate.resizing import Resizable
+from nnfuzz.generate.splice import splice
 from nnfuzz.ir.graph import Graph
+from nnfuzz.operators.draw import Draw
+from nnfuzz.solve.decided import DecidedStore
+from nnfuzz.solve.session import SolverSession
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,3 +70,75 @@ class Engine(Protocol):
         The same arguments and state of `rng` give the same graph.
         """
         ...
+
+
+BACKWARD = 0.35
+"""Probability of trying backward insertion first, without which nodes rarely compute a weight or a
+second operand."""
+
+
+@dataclass(frozen=True)
+class Direct:
+    """See Engine. eager: a first attempt draws numbers and then evaluates the constraints; if they
+    fail, propagation finds values for the next attempt. Otherwise propagation finds all values.
+    """
+
+    catalog: Catalog
+    config: GenerateConfig
+    eager: bool = True
+
+    def next(
+        self,
+        rng: random.Random,
+        corpus: Sequence[Kept] = (),
+        target: CoverageTarget | None = None,
+        turns: Sequence[MotifTurn] = (),
+    ) -> Generated:
+        start = rng.choice(corpus).graph if corpus else None
+        store = DecidedStore(rng, self.config.sizes, self.eager)
+        config = replace(self.config, backward=BACKWARD) if self.eager else self.config
+        moves = GraphGrower(self.catalog, config, store, turns)
+        if start:
+            moves.adopt(start)
+        elif target:
+            moves.begin(target)
+        moves.grow()
+        graph = moves.finish()
+        if start:
+            splice(graph, start.values, moves.draw)
+        return Generated(graph, 0, moves.attempts, tuple(moves.planted))
+
+
+class Symbolic:
+    """See Engine. A later node can still change the sizes of earlier ones."""
+
+    def __init__(self, catalog: Catalog, config: GenerateConfig) -> None:
+        self.catalog, self.config = catalog, config
+
+    def next(
+        self,
+        rng: random.Random,
+        corpus: Sequence[Kept] = (),
+        target: CoverageTarget | None = None,
+        turns: Sequence[MotifTurn] = (),
+    ) -> Generated:
+        config = self.config
+        start = rng.choice(corpus).graph if corpus else None
+        draw = Draw(rng, config.sizes)
+        with SolverSession(draw, config.solver_budget, config.resources) as session:
+            moves = GraphGrower(self.catalog, config, session, turns)
+            if start:
+                moves.adopt(start)
+            elif target:
+                moves.begin(target)
+            moves.grow()
+            rebin(moves.growth, session, config.bins)
+            symbolic = moves.finish()
+            graph = symbolic.concrete(session.env)
+            resizable = None
+            if start:
+                splice(graph, start.values, draw)
+            else:
+                resizable = Resizable(symbolic, session.constraints, session.env, config.sizes)
+            made = session.checks, moves.attempts, tuple(moves.planted)
+            return Generated(graph, *made, resizable)

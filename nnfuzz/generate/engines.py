@@ -6,10 +6,8 @@ from collections.abc import Callable, Mapping
 
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
-from nnfuzz.generate.direct import Direct
-from nnfuzz.generate.engine import Engine
+from nnfuzz.generate.engine import Direct, Engine, Symbolic
 from nnfuzz.generate.mutate import Mutate
-from nnfuzz.generate.symbolic import Symbolic
 
 MADE: Mapping[str, Callable[[Catalog, GenerateConfig], Engine]] = {
     "direct": Direct,

@@ -13,11 +13,10 @@ from typing import Any
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.knowledge import ValueRange, derive, input_ranges, unread
 from nnfuzz.generate.novelty import Vertex, vertex
-from nnfuzz.generate.placeholder import FREE, Placeholder, Plan, placeholders
-from nnfuzz.generate.typed_names import Kind, TypedNames
-from nnfuzz.ir.edges import edge_key
+from nnfuzz.generate.values import FREE, Kind, Placeholder, Plan, TypedNames, placeholders
 from nnfuzz.ir.expr import Bool, Expr, Int, IntExpr, Var, evaluate, variables
 from nnfuzz.ir.graph import Graph, Node, Value
+from nnfuzz.ir.support_key import edge_key
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.operator import OpSpec
 from nnfuzz.solve.store import ConstraintStore

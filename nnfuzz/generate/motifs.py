@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 from nnfuzz.generate.catalog import Catalog, OpSignature, weighted
 from nnfuzz.generate.growth import Growth
 from nnfuzz.generate.misses import KINDS, Call, bringing
-from nnfuzz.generate.placeholder import (
+from nnfuzz.generate.values import (
     FREE,
     INDEX,
     TOGETHER,

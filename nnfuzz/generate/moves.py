@@ -18,7 +18,7 @@ from nnfuzz.generate.large import large_tensor
 from nnfuzz.generate.motif_turns import MotifTurn
 from nnfuzz.generate.motifs import EXACT, SPARE, MissingOperator, NearMiss, plant, read_last, ways
 from nnfuzz.generate.novelty import REJECTED, Vertex, rejects, vertex
-from nnfuzz.generate.placeholder import FREE, INDEX, Placeholder, Plan, placeholders
+from nnfuzz.generate.values import FREE, INDEX, Placeholder, Plan, placeholders
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.draw import Draw

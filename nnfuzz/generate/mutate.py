@@ -14,12 +14,11 @@ from dataclasses import dataclass, replace
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.coverage_target import CoverageTarget
-from nnfuzz.generate.direct import Direct
-from nnfuzz.generate.engine import Generated, Kept
+from nnfuzz.generate.engine import Direct, Generated, Kept
 from nnfuzz.generate.motif_turns import MotifTurn
 from nnfuzz.generate.moves import GraphGrower
-from nnfuzz.ir.edges import edge_key
 from nnfuzz.ir.graph import Graph, Node, Value, pruned
+from nnfuzz.ir.support_key import edge_key
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.operator import OpSpec

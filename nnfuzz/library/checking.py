@@ -397,7 +397,7 @@ def _groups(name: str, bounds: Envelope | None, result: Result) -> tuple[tuple[s
     """Groups of targets that agree, with PyTorch where one is wrong or contradicted; () where all
     agree.
     """
-    from nnfuzz.compare.groups import groups_that_agree
+    from nnfuzz.compare.contradiction import groups_that_agree
 
     ran = {label(o.target): o.outputs for o in result.outcomes if o.outputs is not None}
     arrays = {target: outputs[name] for target, outputs in ran.items() if name in outputs}

@@ -10,8 +10,7 @@ from nnfuzz.backend.outcome import Brief
 from nnfuzz.ir.features import Features
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.testcase.identity import TestId
-from nnfuzz.triage.hypothesis import Hypothesis
-from nnfuzz.triage.keys import Key, KeyKind
+from nnfuzz.triage.keys import Hypothesis, Key, KeyKind
 
 
 @dataclass(frozen=True)
@@ -183,8 +182,8 @@ class ReductionRow:
 class AvoidedRow:
     """Something that generation keeps away from, since the finding `signature` fails there.
 
-    item: an operator signature, or an edge (nnfuzz.ir.edges). why: for people. share: of the tests
-    with it that failed.
+    item: an operator signature, or an edge between two operators. why: for people. share: of the
+    tests with it that failed.
     """
 
     item: str

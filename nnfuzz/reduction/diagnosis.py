@@ -25,8 +25,7 @@ from nnfuzz.reduction.known import causing, in_full
 from nnfuzz.reduction.trials import Trials
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.cause import Cause, Symptoms
-from nnfuzz.triage.hypothesis import Claim, Hypothesis
-from nnfuzz.triage.keys import Key, KeyKind
+from nnfuzz.triage.keys import Claim, Hypothesis, Key, KeyKind
 from nnfuzz.triage.mismatch import wrong_outputs
 from nnfuzz.triage.pattern import (
     data_operators,

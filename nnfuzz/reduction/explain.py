@@ -30,7 +30,7 @@ from nnfuzz.reduction.information import Explained, differences
 from nnfuzz.reduction.simplicity import declaration
 from nnfuzz.reduction.subject import Inapplicable, Subject, rebuilt, restricted
 from nnfuzz.reduction.values import simpler_values
-from nnfuzz.triage.hypothesis import Claim, Hypothesis
+from nnfuzz.triage.keys import Claim, Hypothesis
 from nnfuzz.triage.pattern import schema_defaults, shared_attribute
 
 Arrays = Mapping[str, np.ndarray]

@@ -12,7 +12,7 @@ from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.reduction.candidate import CandidateQuestion, Tried
 from nnfuzz.reduction.edit import Edit, Group
 from nnfuzz.reduction.trials import Trials
-from nnfuzz.triage.hypothesis import Claim, Hypothesis
+from nnfuzz.triage.keys import Claim, Hypothesis
 from nnfuzz.triage.pattern import first_copy, shared_attribute
 from nnfuzz.triage.signature import Failure
 from nnfuzz.triage.title import needed_attributes

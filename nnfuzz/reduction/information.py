@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nnfuzz.ir.dtypes import plain
-from nnfuzz.triage.hypothesis import Hypothesis
+from nnfuzz.triage.keys import Hypothesis
 
 if TYPE_CHECKING:
     from nnfuzz.compare.envelope import Envelope

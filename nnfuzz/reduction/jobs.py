@@ -11,7 +11,7 @@ from nnfuzz.reduction.edit import Group
 from nnfuzz.reduction.information import Explained
 from nnfuzz.sandbox.job import Job
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.triage.hypothesis import Hypothesis
+from nnfuzz.triage.keys import Hypothesis
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ from nnfuzz.testcase.case import CaseConfig, ModelError, TestCase
 from nnfuzz.testcase.foreign import case_of_model
 from nnfuzz.testcase.service import COLLECTED, BenchService
 from nnfuzz.testcase.single_node import single_node
-from nnfuzz.triage.hypothesis import Claim, Hypothesis
+from nnfuzz.triage.keys import Claim, Hypothesis
 from nnfuzz.triage.title import needed_attributes, unwritten
 from nnfuzz.vary.rewrite.rewriting import Written, parse_form, write_form
 

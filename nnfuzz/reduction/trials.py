@@ -41,7 +41,7 @@ from nnfuzz.sandbox.events import Limits, Reply, Trouble, WorkerFault, event_lin
 from nnfuzz.sandbox.job import Job
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.client import ProducerClient, ProducerError
-from nnfuzz.triage.hypothesis import Hypothesis
+from nnfuzz.triage.keys import Hypothesis
 from nnfuzz.triage.signature import export_failure
 from nnfuzz.triage.survey import learn_habits, patience
 

@@ -9,8 +9,7 @@ from nnfuzz.backend.outcome import Brief
 from nnfuzz.base.writing import as_json
 from nnfuzz.ir.features import Features
 from nnfuzz.records.rows import TestRow
-from nnfuzz.store.columns import dumps, loads
-from nnfuzz.store.database import Table, end_of
+from nnfuzz.store.database import Table, dumps, end_of, loads
 from nnfuzz.store.statistics import plain_name
 from nnfuzz.testcase.identity import Numbered
 

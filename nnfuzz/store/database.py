@@ -3,20 +3,133 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import json
 import os
 import sqlite3
 import stat
-from collections.abc import Iterator, Mapping
-from functools import cache
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import Enum
+from functools import cache, partial
 from pathlib import Path
 from typing import IO, Any, Self, TypeVar
 
 from nnfuzz.base.reading import MOST, JsonObject, Unreadable, read
 from nnfuzz.base.untrusted import below, parsed_json
-from nnfuzz.store.columns import SqlValue, column, records
-from nnfuzz.store.schema import FILE, FOLDERS, LOCK, SCHEMA, TABLES
+from nnfuzz.base.writing import as_json
+
+SCHEMA = 11
+FILE = "campaign.sqlite"
+LOCK = "campaign.lock"
+FOLDERS = FINDINGS, SUSPECTS, DUPLICATES = "findings", "suspects", "duplicates"
+"""Where the folders of findings are, below the campaign's."""
+
+TABLES = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+CREATE TABLE sessions (id INTEGER PRIMARY KEY, started REAL NOT NULL, seconds REAL NOT NULL,
+    workers INTEGER NOT NULL, sut TEXT NOT NULL) STRICT;
+CREATE TABLE epochs (id INTEGER PRIMARY KEY, refused TEXT NOT NULL, reasons TEXT NOT NULL,
+    avoided TEXT NOT NULL) STRICT;
+CREATE TABLE probes (key TEXT NOT NULL, instance INTEGER NOT NULL, backend TEXT NOT NULL,
+    before INTEGER NOT NULL, answers TEXT NOT NULL, PRIMARY KEY (key, instance, backend))
+    WITHOUT ROWID, STRICT;
+CREATE TABLE tests (idx INTEGER PRIMARY KEY, status TEXT NOT NULL, epoch INTEGER NOT NULL,
+    at REAL NOT NULL, outcomes TEXT NOT NULL, seconds TEXT NOT NULL, comparable REAL,
+    digest TEXT NOT NULL, exporter TEXT NOT NULL, variations TEXT NOT NULL,
+    items TEXT NOT NULL, features TEXT) STRICT;
+CREATE TABLE findings (signature TEXT PRIMARY KEY, test TEXT NOT NULL,
+    kind TEXT NOT NULL, stage TEXT NOT NULL, backend TEXT NOT NULL, level TEXT NOT NULL,
+    title TEXT NOT NULL, folder TEXT NOT NULL, found_at REAL NOT NULL, party TEXT NOT NULL,
+    place INTEGER NOT NULL, size INTEGER NOT NULL, suspicion TEXT NOT NULL,
+    compiler TEXT NOT NULL) STRICT;
+CREATE TABLE occurrences (signature TEXT NOT NULL, test TEXT NOT NULL, idx INTEGER,
+    bucket TEXT NOT NULL, kind TEXT NOT NULL, levels TEXT NOT NULL, repeated INTEGER NOT NULL,
+    tried INTEGER NOT NULL, title TEXT NOT NULL, PRIMARY KEY (signature, test))
+    WITHOUT ROWID, STRICT;
+CREATE TABLE hangs (test TEXT NOT NULL, idx INTEGER, backend TEXT NOT NULL, level TEXT NOT NULL,
+    stage TEXT NOT NULL, seconds REAL NOT NULL, epoch INTEGER NOT NULL, signature TEXT NOT NULL,
+    exporter TEXT NOT NULL, items TEXT NOT NULL, late INTEGER NOT NULL, status TEXT NOT NULL,
+    PRIMARY KEY (test, backend)) WITHOUT ROWID, STRICT;
+CREATE TABLE reductions (signature TEXT PRIMARY KEY, row TEXT, suspected TEXT) STRICT;
+CREATE TABLE events (id INTEGER PRIMARY KEY, at REAL NOT NULL, test TEXT NOT NULL,
+    kind TEXT NOT NULL, backend TEXT NOT NULL, stage TEXT NOT NULL, signal TEXT NOT NULL,
+    message TEXT NOT NULL, details TEXT NOT NULL) STRICT;
+CREATE INDEX tests_by_occurrence ON occurrences (idx);
+"""
+
+
+R = TypeVar("R")
+SqlValue = str | int | float | bytes | None
+LINE = "\n"
+"""The separator of the texts of a tuple, which is one column."""
+
+
+def loads(kind: type[R], text: str | bytes) -> R:
+    """Reads the JSON of a column as a type. Raises: Unreadable."""
+    return read(kind, parsed_json(text, FILE))
+
+
+def dumps(value: object) -> str:
+    """Writes JSON without blanks."""
+    return json.dumps(value, separators=(",", ":"))
+
+
+def column(value: object) -> SqlValue:
+    """Returns the content of a column for a value: texts of a tuple are lines, and a value that is
+    neither a text nor a number is JSON.
+    """
+    if isinstance(value, Enum):
+        return column(value.value)
+    if value is None or isinstance(value, str | int | float | bytes):
+        return value
+    if isinstance(value, tuple):
+        return LINE.join(value)
+    written = as_json(value)
+    return written if isinstance(written, str) else dumps(written)
+
+
+def records(
+    kind: Callable[..., R], names: Iterable[str], rows: Iterable[tuple[object, ...]]
+) -> Iterator[R]:
+    """Makes a record of each row. Equal texts are one object, which saves most of the memory.
+
+    names: of the columns in order, which are fields of the record. Raises: Unreadable.
+    """
+    readers = _readers(kind)
+    columns = [(name, readers[name]) for name in names]
+    texts: dict[str, str] = {}
+    for row in rows:
+        fields = {}
+        for (name, reader), value in zip(columns, row, strict=True):
+            own = texts.setdefault(value, value) if isinstance(value, str) else value
+            fields[name] = reader(own) if reader else own
+        yield kind(**fields)
+
+
+@cache
+def _readers(kind: Any) -> dict[str, Callable[[object], object] | None]:
+    """How the column of each field is read; None where the record has the column's own value."""
+    hints = typing.get_type_hints(kind)
+    return {field.name: _reader(hints[field.name]) for field in dataclasses.fields(kind)}
+
+
+def _reader(kind: Any) -> Callable[[Any], Any] | None:
+    if kind in (str, int, float, float | None):
+        return None
+    if kind is bool:
+        return bool
+    if kind == tuple[str, ...]:
+        return _lines
+    if typing.get_origin(kind) in (dict, Mapping):
+        return partial(loads, kind)
+    return partial(read, kind)
+
+
+def _lines(text: str) -> tuple[str, ...]:
+    return tuple(text.splitlines())
+
 
 T = TypeVar("T")
 

@@ -8,8 +8,7 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.feedback.support import ProbeAnswer, ProbeAnswers
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.records.rows import AvoidedRow
-from nnfuzz.store.columns import dumps, loads
-from nnfuzz.store.database import Table
+from nnfuzz.store.database import Table, dumps, loads
 
 
 class Probes(Table):

@@ -12,8 +12,8 @@ from nnfuzz.compare.flip import NOBODY, Blame, right_release, state_of
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.experiment.result import Result
 from nnfuzz.feedback.support import signature_keys
-from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.features import features
+from nnfuzz.ir.support_key import edge_keys
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.materialize.opsets import exporter_of
 from nnfuzz.records.rows import EventRow, TestRow

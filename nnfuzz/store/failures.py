@@ -8,8 +8,7 @@ from dataclasses import replace
 
 from nnfuzz.base.writing import as_json
 from nnfuzz.records.rows import FindingRow, FlakyRow, Occurrence, ReductionRow
-from nnfuzz.store.columns import dumps, loads
-from nnfuzz.store.database import Database, Table
+from nnfuzz.store.database import Database, Table, dumps, loads
 from nnfuzz.testcase.identity import Probe, TestId, parse_id
 
 

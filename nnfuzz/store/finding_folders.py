@@ -10,7 +10,7 @@ from pathlib import Path
 
 from nnfuzz.base.files import remove_partial
 from nnfuzz.records.rows import FindingRow
-from nnfuzz.store.schema import DUPLICATES, FINDINGS, SUSPECTS
+from nnfuzz.store.database import DUPLICATES, FINDINGS, SUSPECTS
 from nnfuzz.store.store import Store
 
 _REPLACED = ".replaced-"

@@ -28,9 +28,9 @@ from nnfuzz.records.schedule import (
     PLACE_BITS,
     begins,
 )
+from nnfuzz.store.database import FINDINGS, FOLDERS, SUSPECTS
 from nnfuzz.store.evidence import Evidence, items_of, with_row
 from nnfuzz.store.finding_folders import arrange, mend, replacing
-from nnfuzz.store.schema import FINDINGS, FOLDERS, SUSPECTS
 from nnfuzz.store.statistics import Statistics
 from nnfuzz.store.store import Store
 from nnfuzz.store.suspicions import Suspicions, merged, suspicion_of

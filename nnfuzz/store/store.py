@@ -18,12 +18,10 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.records.order import by_value
 from nnfuzz.records.rows import FindingRow, Observed, Record
 from nnfuzz.store.campaign_tests import MOST_FAULTS, CampaignTests, outcomes_of
-from nnfuzz.store.database import Database, StoreError
+from nnfuzz.store.database import FILE, LOCK, Database, StoreError
 from nnfuzz.store.epochs import Probes, Restraints
-from nnfuzz.store.events import Events, Hangs
 from nnfuzz.store.failures import Occurrences, ReductionTable, Signatures
-from nnfuzz.store.schema import FILE, LOCK
-from nnfuzz.store.sessions import Sessions
+from nnfuzz.store.sessions import Events, Hangs, Sessions
 from nnfuzz.store.suspicions import Suspicions, merged
 
 __all__ = ["FILE", "MOST_FAULTS", "Store", "StoreError"]

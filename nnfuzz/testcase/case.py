@@ -54,7 +54,7 @@ class CaseConfig(CaseSettings):
     avoid: signatures and edges that are left out since their failures are known.
     unrestrained: the share of the tests that do not keep to `avoid`.
     plugins: paths of files with further operator specs.
-    seed_digest: of the contents of the seed models (nnfuzz.testcase.seeds).
+    seed_digest: of the contents of the seed models (nnfuzz.testcase.vocabulary).
     sizes: the limits of tensors.
     """
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from nnfuzz.check.judgements import Judgements
+from nnfuzz.check.legality import Judgements
 from nnfuzz.generate.catalog import NothingLeft
 from nnfuzz.ir.support_key import operators_in
 from nnfuzz.materialize.opsets import opset_of, writer
@@ -16,8 +16,7 @@ from nnfuzz.testcase.bench import CaseBench
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.case_generator import CaseGenerator, Report
 from nnfuzz.testcase.identity import Numbered, Probe, TestId
-from nnfuzz.testcase.seeds import SeedLibrary
-from nnfuzz.testcase.vocabulary import Parts, newest_signatures
+from nnfuzz.testcase.vocabulary import Parts, SeedLibrary, newest_signatures
 from nnfuzz.vary.generation import Opset
 from nnfuzz.vary.table import VARIATIONS
 from nnfuzz.vary.variation import Variation

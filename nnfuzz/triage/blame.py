@@ -14,7 +14,7 @@ from types import MappingProxyType
 from nnfuzz.backend.outcome import Stage
 from nnfuzz.backend.target import rules_of
 from nnfuzz.ir.view import GraphView
-from nnfuzz.triage.frames import is_native
+from nnfuzz.triage.headline import is_native
 from nnfuzz.triage.pattern import (
     as_written,
     before_last,

@@ -18,8 +18,7 @@ from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.ir.view import GraphView, NodeView
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.blame import RESULT, blamed
-from nnfuzz.triage.hypothesis import Hypothesis
-from nnfuzz.triage.keys import Key
+from nnfuzz.triage.keys import Hypothesis, Key
 from nnfuzz.triage.mismatch import (
     WrongOutput,
     compares_low_words,

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.sizes import name_and_copy
+from nnfuzz.ir.support_key import edge_keys
 from nnfuzz.ir.view import NO_GRAPH, GraphView, NodeView
 
 _SPELLINGS = {
@@ -321,7 +321,7 @@ def _same(word: str, operator: str) -> bool:
 class Pattern:
     """What a graph consists of, whatever its names, shapes and attributes.
 
-    nodes: "Op(dtype, ...)->dtype", in topological order; edges: see nnfuzz.ir.edges, sorted.
+    nodes: "Op(dtype, ...)->dtype", in topological order; edges: see nnfuzz.ir.support_key, sorted.
     """
 
     nodes: tuple[str, ...]

@@ -30,8 +30,7 @@ from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.sandbox.exceptions import shortened
-from nnfuzz.triage.frames import is_native, native_frames, python_frames
-from nnfuzz.triage.headline import headline
+from nnfuzz.triage.headline import headline, is_native, native_frames, python_frames
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
 from nnfuzz.triage.pattern import operands, switches
 from nnfuzz.triage.title import sentence

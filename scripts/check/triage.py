@@ -48,7 +48,7 @@ import typer
 from nnfuzz.backend.registry import import_plugin
 from nnfuzz.base.untrusted import read_npz
 from nnfuzz.records.schedule import epoch_of
-from nnfuzz.store.schema import FILE
+from nnfuzz.store.database import FILE
 from nnfuzz.store.store import Store
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer

@@ -30,7 +30,7 @@ from nnfuzz.records.finding import Origin
 from nnfuzz.reduction.diagnosis import Diagnosis
 from nnfuzz.reduction.figures import ReductionFigures
 from nnfuzz.store.store import Store
-from nnfuzz.triage.hypothesis import Claim, Hypothesis
+from nnfuzz.triage.keys import Claim, Hypothesis
 from nnfuzz.triage.signature import Signature
 from tests.attacks import samples
 from tests.corpus import by_hand

@@ -17,7 +17,7 @@ from nnfuzz.base.index_set import IndexSet
 from nnfuzz.base.notebook import html_table
 from nnfuzz.base.shard import Shard
 from nnfuzz.ir.view import NO_GRAPH
-from nnfuzz.triage.frames import innermost_line, python_frames
+from nnfuzz.triage.headline import innermost_line, python_frames
 from nnfuzz.triage.keys import error_keys
 from nnfuzz.triage.signature import failures
 from tests.attacks import bombs

@@ -143,7 +143,7 @@ class Stub(Service):
     def avoids(self, index: int, doc: str) -> bool:
         """Does as the real producer: nothing that is avoided, but for some indexes."""
         from nnfuzz.feedback.support import signature_keys
-        from nnfuzz.ir.edges import edge_keys
+        from nnfuzz.ir.support_key import edge_keys
 
         if not self.config or not self.config.restrains(self.seed, index):
             return False

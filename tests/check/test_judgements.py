@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from nnfuzz.check.judgements import Judgements
-from nnfuzz.check.legality import illegal
+from nnfuzz.check.legality import Judgements, illegal
 from nnfuzz.check.versions import version_of
 from nnfuzz.operators.families.elementwise import Unary
 from nnfuzz.operators.operator import operator

@@ -11,11 +11,10 @@ from nnfuzz.backend.target import Target
 from nnfuzz.base.reading import read
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.accuracy import accuracy
-from nnfuzz.compare.contradiction import without_contradicted
+from nnfuzz.compare.contradiction import groups_that_agree, without_contradicted
 from nnfuzz.compare.criterion import Criterion, CriterionError, distance
 from nnfuzz.compare.envelope import Envelope
 from nnfuzz.compare.flip import PYTORCH
-from nnfuzz.compare.groups import groups_that_agree
 from nnfuzz.compare.mismatch import Accuracy, Distance, MismatchKind, Verdict
 from nnfuzz.compare.reference import ReferenceFault, reference
 from nnfuzz.compare.verdict import judge, verdict

@@ -12,7 +12,7 @@ from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
 from nnfuzz.compare.flip import Coordinate
 from nnfuzz.compare.mismatch import Contradiction, Mismatch, MismatchKind, Verdict
-from nnfuzz.experiment.judgement import (
+from nnfuzz.experiment.judge import (
     BLIND,
     accused_by,
     comparable_share,

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from nnfuzz.feedback.opsets import EXPECTED, OpsetTally, VersionedKeys
 from nnfuzz.feedback.probe import Prober
-from nnfuzz.feedback.support import INSTANCES, OK, UNSUPPORTED, ProbeAnswer, ProbeAnswers
+from nnfuzz.feedback.support import (
+    EXPECTED,
+    INSTANCES,
+    OK,
+    UNSUPPORTED,
+    OpsetTally,
+    ProbeAnswer,
+    ProbeAnswers,
+    VersionedKeys,
+)
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.records.rows import Observed
 

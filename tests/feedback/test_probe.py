@@ -7,13 +7,14 @@ import pytest
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
 from nnfuzz.feedback.probe import Prober, by_turns
-from nnfuzz.feedback.statements import CONFIRMED, Statements
 from nnfuzz.feedback.support import (
+    CONFIRMED,
     INSTANCES,
     OK,
     UNSUPPORTED,
     ProbeAnswer,
     ProbeAnswers,
+    Statements,
     SupportClaims,
 )
 from nnfuzz.ir.support_key import SupportKey

@@ -1,5 +1,5 @@
 from nnfuzz.backend.outcome import Brief
-from nnfuzz.experiment.judgement import BLIND
+from nnfuzz.experiment.judge import BLIND
 from nnfuzz.feedback.refusals import refusals
 from nnfuzz.records.rows import TestRow
 

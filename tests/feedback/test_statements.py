@@ -1,6 +1,6 @@
 """Which refusals speak for a whole signature."""
 
-from nnfuzz.feedback.statements import CONFIRMED, Statements, refusal_statement
+from nnfuzz.feedback.support import CONFIRMED, Statements, refusal_statement
 from nnfuzz.ir.support_key import SupportKey
 
 KEYS = [SupportKey("direct", op, "(float64)->float64") for op in ("Acos", "Asin", "Atan")]

@@ -6,8 +6,7 @@ import pytest
 
 from nnfuzz.feedback.support import signature_keys
 from nnfuzz.feedback.throttle import SIGNIFICANT, Throttle, association, by_operator
-from nnfuzz.ir.edges import edge_keys
-from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.ir.support_key import SupportKey, edge_keys
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
 from nnfuzz.records.rows import Observed
 

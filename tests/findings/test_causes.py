@@ -19,8 +19,7 @@ from nnfuzz.records.finding import Origin
 from nnfuzz.reduction.diagnosis import Diagnosis
 from nnfuzz.reduction.figures import Counter, ReductionFigures, Spent
 from nnfuzz.triage.cause import Cause, Symptoms
-from nnfuzz.triage.hypothesis import Claim, Hypothesis
-from nnfuzz.triage.keys import Key, KeyKind, have_one_cause
+from nnfuzz.triage.keys import Claim, Hypothesis, Key, KeyKind, have_one_cause
 from nnfuzz.triage.signature import EVERYWHERE, OPTIMISED, digest_of
 
 REGISTRY = BackendRegistry()

@@ -17,12 +17,11 @@ from nnfuzz.generate.engines import MADE, engine
 from nnfuzz.generate.growth import Growth
 from nnfuzz.generate.large import BEYOND, LARGE, SHARES, large_share, large_tensor
 from nnfuzz.generate.novelty import rejects, surprise, vertex
-from nnfuzz.generate.placeholder import FREE
-from nnfuzz.generate.typed_names import TypedNames
+from nnfuzz.generate.values import FREE, TypedNames
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.features import features
 from nnfuzz.ir.graph import Graph
+from nnfuzz.ir.support_key import edge_keys
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.draw import Draw, Sizes
 from nnfuzz.solve.session import SolverSession

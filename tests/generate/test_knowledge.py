@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from nnfuzz.generate.knowledge import ValueRange, derive, input_ranges, unread
-from nnfuzz.generate.placeholder import Placeholder
+from nnfuzz.generate.values import Placeholder
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from tests.inputs.graphs import op

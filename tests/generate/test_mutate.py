@@ -12,12 +12,11 @@ import torch
 from nnfuzz.check.versions import admitted_by_schema
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
-from nnfuzz.generate.direct import Direct
-from nnfuzz.generate.engine import Kept
+from nnfuzz.generate.engine import Direct, Kept
 from nnfuzz.generate.mutate import Mutate
 from nnfuzz.inputs.program import Program
 from nnfuzz.inputs.search import DRAWS_ONLY, Found, search
-from nnfuzz.ir.edges import edge_keys
+from nnfuzz.ir.support_key import edge_keys
 from nnfuzz.operators.carriers import tensor
 from tests.inputs.graphs import REGISTRY
 

@@ -6,8 +6,8 @@ import pytest
 
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
+from nnfuzz.generate.engine import Symbolic
 from nnfuzz.generate.resizing import SIZES
-from nnfuzz.generate.symbolic import Symbolic
 from nnfuzz.ir.sizes import join_copies
 from nnfuzz.operators.registry import OpRegistry
 

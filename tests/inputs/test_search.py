@@ -12,7 +12,7 @@ import torch
 from nnfuzz.check.versions import admitted_by_schema
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
-from nnfuzz.generate.symbolic import Symbolic
+from nnfuzz.generate.engine import Symbolic
 from nnfuzz.inputs.descent import Descent
 from nnfuzz.inputs.draws import draw_array
 from nnfuzz.inputs.program import InvalidCause, Program, Violation, admitted_ranges, terms_hold

@@ -17,7 +17,7 @@ from onnx.reference import ReferenceEvaluator
 from nnfuzz.check.versions import admitted_by_schema
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
-from nnfuzz.generate.symbolic import Symbolic
+from nnfuzz.generate.engine import Symbolic
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.sizes import join_copies

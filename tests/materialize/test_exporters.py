@@ -13,7 +13,7 @@ import torch
 from nnfuzz.check.versions import admitted_by_schema
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
-from nnfuzz.generate.symbolic import Symbolic
+from nnfuzz.generate.engine import Symbolic
 from nnfuzz.inputs.search import NotFound, search
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value

@@ -14,7 +14,7 @@ from onnx import parser
 from nnfuzz.check.versions import admitted_by_schema
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
-from nnfuzz.generate.symbolic import Symbolic
+from nnfuzz.generate.engine import Symbolic
 from nnfuzz.inputs.search import Found, search
 from nnfuzz.ir.graph import Graph
 from nnfuzz.materialize.emit import emit_model

@@ -14,7 +14,7 @@ from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import NOBODY
 from nnfuzz.experiment.compilers import examine
-from nnfuzz.experiment.judgement import accused_by
+from nnfuzz.experiment.judge import accused_by
 from nnfuzz.findings.folder import read_finding, write_finding
 from nnfuzz.findings.reduced import reduce_folder
 from nnfuzz.ir.dtypes import DType

@@ -34,8 +34,7 @@ from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.identity import Numbered, Probe
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.triage.cause import Cause
-from nnfuzz.triage.hypothesis import Claim, Hypothesis
-from nnfuzz.triage.keys import Key, KeyKind, have_one_cause
+from nnfuzz.triage.keys import Claim, Hypothesis, Key, KeyKind, have_one_cause
 from nnfuzz.triage.signature import failures
 from tests.inputs.graphs import REGISTRY
 from tests.reduction.conftest import judged_by

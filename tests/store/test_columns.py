@@ -9,7 +9,7 @@ import pytest
 
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.records.rows import HangStatus
-from nnfuzz.store.columns import column, records
+from nnfuzz.store.database import column, records
 from nnfuzz.testcase.identity import Numbered, TestId
 
 

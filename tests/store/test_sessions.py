@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from nnfuzz.records.rows import (
@@ -23,6 +25,7 @@ def test_the_time_of_earlier_sessions_is_kept(store, tmp_path):
 
 def test_start_up_is_no_time_of_the_campaign(store):
     store.sessions.begin()
+    time.sleep(0.01)
     before, moment = store.sessions.seconds(), store.sessions.moment()
     store.sessions.restart_clock()
     assert store.sessions.seconds() < before

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from nnfuzz.base.reading import Unreadable
-from nnfuzz.store.changes import Changes
 from nnfuzz.store.summary import (
     SUMMARY,
+    Changes,
     Summary,
     SuspectedHang,
     by_opset,

@@ -12,9 +12,8 @@ from nnfuzz.backend.target import Target
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import State, blame
 from nnfuzz.generate.catalog import NothingLeft
-from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.features import features
-from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.ir.support_key import SupportKey, edge_keys
 from nnfuzz.sandbox.record import pack, unpack
 from nnfuzz.testcase.bench import CaseBench
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase

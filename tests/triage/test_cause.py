@@ -7,7 +7,7 @@ from nnfuzz.backend.outcome import OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.target import Target
 from nnfuzz.compare.mismatch import Element, Verdict
-from nnfuzz.ir.edges import edge_keys
+from nnfuzz.ir.support_key import edge_keys
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
 from nnfuzz.triage.cause import Cause, Symptoms
 from nnfuzz.triage.pattern import Pattern, pattern_of, upstream

@@ -1,6 +1,6 @@
 import pytest
 
-from nnfuzz.triage.frames import innermost_line, native_frames, python_frames
+from nnfuzz.triage.headline import innermost_line, native_frames, python_frames
 
 TRACEBACK = """Traceback (most recent call last):
   File "/venv/tvm/onnx_frontend.py", line 6798, in from_onnx

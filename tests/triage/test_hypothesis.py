@@ -7,7 +7,7 @@ import pytest
 from nnfuzz.backend.deviation import CONSIDERED
 from nnfuzz.base.reading import read
 from nnfuzz.base.writing import as_json
-from nnfuzz.triage.hypothesis import Claim, Hypothesis
+from nnfuzz.triage.keys import Claim, Hypothesis
 
 KEYS = {
     "Softmax ignores axis": Hypothesis(Claim.IGNORES, "Softmax", "axis"),

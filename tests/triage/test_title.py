@@ -5,7 +5,7 @@ from onnx import TensorProto, helper
 
 from nnfuzz.compare.mismatch import Mismatch
 from nnfuzz.triage import title
-from nnfuzz.triage.hypothesis import Hypothesis
+from nnfuzz.triage.keys import Hypothesis
 
 
 def model(*nodes, opset=19):

@@ -9,8 +9,8 @@ import pytest
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.vary.rewrite import variations
+from nnfuzz.vary.rewrite.draft import Kind
 from nnfuzz.vary.rewrite.rewriting import of_kinds, parse_form
-from nnfuzz.vary.rewrite.rule import Kind
 from nnfuzz.vary.table import VARIATIONS
 from nnfuzz.vary.variation import CaseDraft, VariedTest
 

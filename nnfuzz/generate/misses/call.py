@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.growth import Growth
-from nnfuzz.generate.placeholder import FREE
+from nnfuzz.generate.values import FREE
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Int
 from nnfuzz.ir.types import TensorType

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 
 from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.vary.faults import graphs, nodes, tensors
+from nnfuzz.vary.faults import graphs, nodes
 from nnfuzz.vary.faults.fault import PLANTED, Fault
 from nnfuzz.vary.faults.site import Kind, NoPlace, Site
 from nnfuzz.vary.variation import Base, MakeBase, NotVaried, Variation, VariedTest
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ATTEMPTS = 40
 """Models in which a place for a fault is looked for; most kinds find one in the first or second."""
 
-_MODULES = (graphs, nodes, tensors)
+_MODULES = (graphs, nodes)
 KINDS: Mapping[str, Kind] = {
     kind.name: kind
     for module in _MODULES

@@ -23,7 +23,7 @@ from nnfuzz.operators.operator import OpSpec
 class Form:
     """What may be written: the operators of a catalog, by an exporter at an opset.
 
-    avoid: edges (nnfuzz.ir.edges) that no graph shall have.
+    avoid: edges (nnfuzz.ir.support_key) that no graph shall have.
     """
 
     catalog: Catalog

@@ -18,8 +18,7 @@ from nnfuzz.operators.families.quantized import BYTES
 from nnfuzz.operators.families.shape import DataMovement
 from nnfuzz.operators.motif import Misfit
 from nnfuzz.operators.operator import flatten
-from nnfuzz.vary.quantize.codes import Codes, Values
-from nnfuzz.vary.quantize.grid import tensor_grid
+from nnfuzz.vary.quantize.codes import Codes, Values, tensor_grid
 from nnfuzz.vary.quantize.pairs import channel_axis
 
 MOVING = ("MaxPool",)

@@ -11,8 +11,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Node
 from nnfuzz.operators.families.shape import DataMovement
 from nnfuzz.operators.motif import Misfit
-from nnfuzz.vary.quantize.codes import BLOCKS, QUANTISED, Codes, Values
-from nnfuzz.vary.quantize.grid import Grid
+from nnfuzz.vary.quantize.codes import BLOCKS, QUANTISED, Codes, Grid, Values
 
 LEFT_OUT = 0.1
 """Probability that an edge of a quantised operator stays without a pair."""

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from nnfuzz.inputs.search import Found
-from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.graph import Graph, Node, pruned
+from nnfuzz.ir.support_key import edge_keys
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.operators.carriers import array
 from nnfuzz.operators.motif import Misfit

@@ -16,10 +16,10 @@ from nnfuzz.vary.rewrite.draft import (
     Nodes,
     Region,
     known_regions,
+    models,
     renamed_nodes,
 )
 from nnfuzz.vary.rewrite.operators import MOVED, ints
-from nnfuzz.vary.rewrite.rule import models
 
 FAMILY = "control flow"
 _ZEROED = (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64, DType.BOOL)

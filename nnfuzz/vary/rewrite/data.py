@@ -9,9 +9,8 @@ from onnx import TensorProto, numpy_helper
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.materialize import protos
-from nnfuzz.vary.rewrite.draft import Draft, Nodes
+from nnfuzz.vary.rewrite.draft import Draft, Kind, Nodes, models
 from nnfuzz.vary.rewrite.operators import ints
-from nnfuzz.vary.rewrite.rule import Kind, models
 
 FAMILY = "data"
 _REALS = (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64)

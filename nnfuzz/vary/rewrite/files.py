@@ -10,8 +10,7 @@ from onnx import TensorProto
 
 from nnfuzz.base.external_data import LOCATIONS
 from nnfuzz.materialize.walk import bodies
-from nnfuzz.vary.rewrite.draft import Draft
-from nnfuzz.vary.rewrite.rule import Kind, models
+from nnfuzz.vary.rewrite.draft import Draft, Kind, models
 
 FAMILY, EXTERNAL_FAMILY = "structure", "external data"
 

@@ -10,8 +10,7 @@ import onnx
 from nnfuzz.materialize import protos
 from nnfuzz.materialize.emit import rename_in_place
 from nnfuzz.materialize.walk import bodies, reads
-from nnfuzz.vary.rewrite.draft import Draft, Region, known_regions, names_in, region
-from nnfuzz.vary.rewrite.rule import Kind, models
+from nnfuzz.vary.rewrite.draft import Draft, Kind, Region, known_regions, models, names_in, region
 
 FAMILY = "functions"
 DOMAIN = "nnfuzz.local"

@@ -11,8 +11,7 @@ import onnx
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.vary.rewrite.draft import Draft, Nodes, attributes
-from nnfuzz.vary.rewrite.rule import Admits, Kind, nodes, values
+from nnfuzz.vary.rewrite.draft import Admits, Draft, Kind, Nodes, attributes, nodes, values
 
 IDENTITIES, ALGEBRA, PARTS, EMPTY = "identities", "algebra", "parts", "empty tensors"
 """Families."""

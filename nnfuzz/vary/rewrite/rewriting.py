@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any
 import onnx
 
 from nnfuzz.vary.rewrite import control, data, files, functions, operators, spelling, strings
-from nnfuzz.vary.rewrite.draft import Draft, Region
-from nnfuzz.vary.rewrite.rule import Kind, Rule
+from nnfuzz.vary.rewrite.draft import Draft, Kind, Region, Rule
 
 if TYPE_CHECKING:
     from nnfuzz.ir.graph import Graph

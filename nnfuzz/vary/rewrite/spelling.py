@@ -14,8 +14,7 @@ from onnx import AttributeProto, defs, helper
 
 from nnfuzz.materialize import protos
 from nnfuzz.materialize.walk import reads
-from nnfuzz.vary.rewrite.draft import Draft, Nodes, attributes
-from nnfuzz.vary.rewrite.rule import Kind, models, nodes
+from nnfuzz.vary.rewrite.draft import Draft, Kind, Nodes, attributes, models, nodes
 
 T = TypeVar("T")
 

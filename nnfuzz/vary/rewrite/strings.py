@@ -14,9 +14,8 @@ from nnfuzz.base.packed_values import PackedValue, PackingKind
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import protos
-from nnfuzz.vary.rewrite.draft import Draft, Nodes
+from nnfuzz.vary.rewrite.draft import Draft, Kind, Nodes, models, values
 from nnfuzz.vary.rewrite.operators import ints
-from nnfuzz.vary.rewrite.rule import Kind, models, values
 
 FAMILY = "strings"
 WHOLE_NUMBERS = (DType.INT32, DType.INT64, DType.INT16, DType.INT8, DType.UINT8)

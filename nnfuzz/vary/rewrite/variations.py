@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.ir.support_key import operators_in
 from nnfuzz.materialize.older import CHANGED
+from nnfuzz.vary.rewrite.draft import Kind
 from nnfuzz.vary.rewrite.rewriting import (
     MOST_STEPS,
     RULES,
@@ -20,7 +21,6 @@ from nnfuzz.vary.rewrite.rewriting import (
     of_kinds,
     parse_form,
 )
-from nnfuzz.vary.rewrite.rule import Kind
 from nnfuzz.vary.variation import CaseDraft, Variation, VariedTest
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import torch
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.operators.families.quantized import REDUCED
 from nnfuzz.operators.motif import Misfit
-from nnfuzz.vary.quantize.grid import Grid, open_ties, tensor_grid, weight_grid
+from nnfuzz.vary.quantize.codes import Grid, open_ties, tensor_grid, weight_grid
 
 CODES = (DType.UINT8, DType.INT8, DType.UINT16, DType.INT16, DType.UINT4, DType.INT4)
 

@@ -13,6 +13,7 @@ from onnx import numpy_helper, parser
 from nnfuzz.backend.interface import read_interface
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
+from nnfuzz.vary.rewrite.draft import Kind
 from nnfuzz.vary.rewrite.rewriting import (
     FEATURES,
     RULES,
@@ -24,7 +25,6 @@ from nnfuzz.vary.rewrite.rewriting import (
     of_kinds,
     rewritten,
 )
-from nnfuzz.vary.rewrite.rule import Kind
 from nnfuzz.vary.rewrite.variations import Rewrites
 
 TRIES = 3
