@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from nnfuzz.ir.expr import Expr, Var, evaluate
 from nnfuzz.ir.types import TensorType
@@ -17,9 +17,7 @@ from nnfuzz.operators.attributes import (
     encode,
     readable,
 )
-
-if TYPE_CHECKING:
-    from nnfuzz.operators.draw import Draw
+from nnfuzz.operators.draw import Draw
 
 Fields = Mapping[str, Any]
 """ONNX attributes and constant inputs by their ONNX names; None for those left out."""

@@ -14,9 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from nnfuzz.ir.dtypes import DType
-
-if TYPE_CHECKING:
-    from nnfuzz.operators.draw import Draw
+from nnfuzz.operators.draw import Draw
 
 
 class Declared:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Bool, BoolExpr
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributed import Attributed
 from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.pattern import In, per_input
-
-if TYPE_CHECKING:
-    from nnfuzz.operators.draw import Draw
-
 
 MOST = 1 << 12
 """Inputs of an operator of a foreign model."""

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
+
+from torch import Tensor
 
 from nnfuzz.ir.expr import Bool, Int
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.operator import OpSpec, per_input
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 def positive(axes: Sequence[int], rank: int) -> tuple[int, ...]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from nnfuzz.operators.families.sums import Summing
 from nnfuzz.operators.intervals import Interval, linear
 from nnfuzz.operators.operator import OpSpec
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -67,14 +67,10 @@ class Cell:
 
 
 def stack(tensors: Sequence[Tensor], axis: int) -> Tensor:
-    import torch
-
     return torch.stack(list(tensors), axis)
 
 
 def concat(tensors: Sequence[Tensor]) -> Tensor:
-    import torch
-
     return torch.cat(list(tensors), -1)
 
 
@@ -82,8 +78,6 @@ def row_choice(on: list[list[bool]]) -> Callable[..., Tensor]:
     """Of two tensors (B, H), rows of the first where the flag (B, 1) is set; 0 for no second."""
 
     def choose(new: Tensor, *old: Tensor) -> Tensor:
-        import torch
-
         return torch.where(torch.tensor(on), new, old[0] if old else torch.zeros_like(new))
 
     return choose

@@ -7,20 +7,17 @@ that depends on no values. What lies between is of unknown size for every compil
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice, Sym
+from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.operator import OpSpec
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from nnfuzz.operators.draw import Draw
-
 
 CLOSINGS = ("filled", "filled", "shape", "sum")
 
@@ -51,8 +48,6 @@ class OpenSize(OpSpec):
 
     def closed_tensor(self, x: Tensor) -> Tensor:
         """The result. x: the integers before closing."""
-        import torch
-
         if self.closing == "shape":
             return torch.tensor(x.shape)
         return x.sum(-1).to(x.dtype) if self.closing == "sum" else filled(x, -1, self.size)
@@ -70,8 +65,6 @@ class OpenSize(OpSpec):
 
 def filled(x: Tensor, axis: int, size: int) -> Tensor:
     """`x` with `size` elements along the axis, truncated or followed by zeros."""
-    import torch
-
     shape = list(x.shape)
     shape[axis] = size
     return torch.cat([x, x.new_zeros(shape)], axis).narrow(axis, 0, size)

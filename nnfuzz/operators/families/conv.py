@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from nnfuzz.ir.dtypes import FLOATS
 from nnfuzz.ir.expr import Bool, Int, product
@@ -21,9 +24,6 @@ from nnfuzz.operators.families.window import (
 )
 from nnfuzz.operators.intervals import Interval, linear
 from nnfuzz.operators.operator import In
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Kernels(Window):
@@ -101,8 +101,6 @@ class Convolution(Kernels):
 
     def convolve(self, x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor:
         """The convolution of floats, padded with 0."""
-        import torch
-
         n = x.dim() - 2
         conv = (torch.conv1d, torch.conv2d, torch.conv3d)[n - 1]
         padding: Sequence[int] = self.pads[:n] if self.symmetric() else (0,) * n

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from torch import Tensor
 
 from nnfuzz.operators.families.elementwise import Unary, leaking, value_at
 from nnfuzz.operators.intervals import Interval, unimodal
 from nnfuzz.operators.operator import Range
 from nnfuzz.operators.unexportable import SCALAR_DOUBLES
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Gated(Unary):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Int
@@ -11,9 +14,6 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.intervals import Interval, outputs
 from nnfuzz.operators.operator import OpSpec, Range
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 INDICES = (DType.INT64, DType.INT32)
 
@@ -62,8 +62,6 @@ def relocated(op: OpSpec, intervals: Sequence[Interval], steering: Sequence[int]
 
 def from_front(indices: Tensor, size: int) -> Tensor:
     """Indices of int64 without negative ones, which count from the back."""
-    import torch
-
     indices = indices.long()
     return torch.where(indices < 0, indices + size, indices)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import torch
+from torch import Tensor
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Bool, Int
@@ -27,9 +28,6 @@ from nnfuzz.operators.families.quantized import (
 from nnfuzz.operators.families.shape import on_interval
 from nnfuzz.operators.intervals import Interval, corners, everywhere, linear, monotone
 from nnfuzz.operators.operator import OpSpec, Range
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 OUT_SCALES: Range = (0.03, 2.0)
 """Scales of results, so that most of the usual sums do not saturate."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from nnfuzz.ir.dtypes import FLOATS, DType
@@ -21,9 +22,6 @@ from nnfuzz.operators.families.sums import largest, mean_radius
 from nnfuzz.operators.intervals import Interval, corners, monotone
 from nnfuzz.operators.operator import In, OpSpec, Range
 from nnfuzz.operators.rounding import SINGLE, largest_first, stepwise, underflow
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class AlongAxis(Along, Unary):

@@ -7,22 +7,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
 
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.expr import Bool, Int
 from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.attributed import Fields, Types
 from nnfuzz.operators.attributes import Choice, Sym
 from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.families.cells import Activation, Cell, concat, row_choice, stack
 from nnfuzz.operators.families.composite import Apply, Composite, Moves
 from nnfuzz.operators.operator import ANY_RANGE, In, OpSpec, Range
 from nnfuzz.operators.unexportable import DECOMPOSED
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from nnfuzz.operators.attributed import Fields, Types
 
 LONGEST = 10
 """Largest number of steps; more take the reference too long, which runs them one by one."""
@@ -245,8 +244,6 @@ class Recurrent(Composite):
 
     def _turned(self, x: Tensor) -> Tensor:
         """Each sequence back to front; elements after its end stay."""
-        import torch
-
         steps, batch = x.shape[:2]
         order = [
             [n - 1 - t if t < n else t for n in self.lengths(steps, batch)] for t in range(steps)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
 
 from nnfuzz.ir.dtypes import FLOATS, NUMBERS, DType
 from nnfuzz.ir.expr import Bool, Int
@@ -16,9 +19,6 @@ from nnfuzz.operators.families.axes import Along, RankChanging, any_axes, positi
 from nnfuzz.operators.intervals import Interval, ends
 from nnfuzz.operators.operator import In, Range, per_input
 from nnfuzz.operators.rounding import largest_first
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 def reduced(shape: Sequence[Int], axes: Sequence[int], keepdims: int) -> tuple[Int, ...]:
@@ -127,8 +127,6 @@ class Reduction(Reducing):
     @per_input
     def undefined(self, *intervals: Interval) -> Tensor | None:
         """Integer sums that may overflow: ONNX is silent, and ONNX Runtime saturates."""
-        import torch
-
         (x,) = intervals
         if x.lo.is_floating_point() or not self.wraps:
             return None

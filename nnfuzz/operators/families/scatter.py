@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
+
+from torch import Tensor
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Int, maximum
@@ -17,9 +19,6 @@ from nnfuzz.operators.families.sums import largest
 from nnfuzz.operators.intervals import Interval, ends, linear, torch_mask
 from nnfuzz.operators.operator import ANY_RANGE, Range
 from nnfuzz.operators.rounding import sum_radius
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 TORCH_REDUCTIONS = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
+
+from torch import Tensor
 
 from nnfuzz.ir.dtypes import ALL
 from nnfuzz.ir.expr import Bool, Int, IntExpr, product
@@ -12,9 +14,6 @@ from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.families.axes import RankChanging
 from nnfuzz.operators.intervals import Interval, moved
 from nnfuzz.operators.operator import In, OpSpec, Range, per_input
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class DataMovement(RankChanging):

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
 
 from nnfuzz.operators.families.reduce import reversed_order
 from nnfuzz.operators.intervals import Interval
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
 
 def in_order(x: Tensor, axis: int, largest: int = 1) -> tuple[Tensor, Tensor]:
     """(elements, positions) along an axis, largest or smallest first; of equals the first."""
-    import torch
-
     return torch.sort(x, dim=axis, descending=bool(largest), stable=True)
 
 
@@ -24,8 +21,6 @@ def settled(x: Interval, axis: int, largest: int = 1) -> Tensor:
 
     Masks aside. Elements that are exact may be equal; others must not touch.
     """
-    import torch
-
     if x.exact:
         return torch.ones_like(x.lo, dtype=torch.bool)
     lo, hi = _ranked(x, axis, largest)
@@ -43,8 +38,6 @@ def parted(x: Interval, axis: int, k: int, largest: int = 1) -> Tensor:
 
     Masks aside.
     """
-    import torch
-
     if x.exact or k == x.lo.shape[axis]:
         return torch.ones_like(x.lo.narrow(axis, 0, 1), dtype=torch.bool)
     lo, hi = _ranked(x, axis, largest)
@@ -54,8 +47,6 @@ def parted(x: Interval, axis: int, k: int, largest: int = 1) -> Tensor:
 
 def _ranked(x: Interval, axis: int, largest: int) -> tuple[Tensor, Tensor]:
     """Ends in the order of `x.lo`, largest first; moved outwards unless they are exact."""
-    import torch
-
     order = in_order(x.lo, axis, largest)[1]
     ends = (x.lo, x.hi) if largest else (reversed_order(x.hi), reversed_order(x.lo))
     lo, hi = (end.gather(axis, order).double() for end in ends)

@@ -5,20 +5,18 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
+
+import torch
+from torch import Tensor
 
 from nnfuzz.operators.families.elementwise import products
 from nnfuzz.operators.operator import ANY_RANGE, OpSpec, Range, per_input
 from nnfuzz.operators.rounding import by_squares, largest_first, sum_radius
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
 
 def largest(x: Tensor) -> float:
     """The largest finite number of a floating tensor's dtype."""
-    import torch
-
     return torch.finfo(x.dtype).max
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
+
+import torch
+from torch import Tensor
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Bool, Int, concrete
@@ -13,10 +16,6 @@ from nnfuzz.operators.attributed import Fields, Types
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.axes import sizes
 from nnfuzz.operators.operator import OpSpec, per_input
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
 
 EXPLICIT = "NOTSET"
 """The value of `auto_pad` that leaves the padding to `pads`."""
@@ -208,8 +207,6 @@ class Window(OpSpec):
 
     def padded(self, x: Tensor, value: float) -> Tensor:
         """The tensor with the padding written out."""
-        import torch
-
         if not any(self.pads):
             return x
         n = len(self.pads) // 2
@@ -218,8 +215,6 @@ class Window(OpSpec):
 
     def window_sums(self, x: Tensor, padding: float = 0.0) -> Tensor:
         """The sum over each window; elements beyond the padding count as 0."""
-        import torch
-
         type_ = TensorType(DType.of(x.dtype), sizes(x))
         y = torch.nn.functional.pad(self.padded(x, padding), self._overhang(type_))
         n = x.dim() - 2
@@ -236,8 +231,6 @@ class Window(OpSpec):
 
         (N, C, *S) -> (N, C, *windows, elements of a window).
         """
-        import torch
-
         type_ = TensorType(DType.of(x.dtype), sizes(x))
         pad = torch.nn.functional.pad
         y = pad(self.padded(x, fill), self._overhang(type_), value=fill)
