@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nnfuzz.ir.expr import product
 from nnfuzz.ir.types import TensorType
-from nnfuzz.operators.families.conv import Convolution, WeightedSum
+from nnfuzz.operators.families.window import Convolution, WeightedSum
 from nnfuzz.operators.operator import operator
 
 

@@ -7,9 +7,8 @@ import torch
 from nnfuzz.ir.expr import product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
-from nnfuzz.operators.families.axes import sizes
-from nnfuzz.operators.families.conv import Kernels, WeightedSum
-from nnfuzz.operators.families.window import EXPLICIT, LARGEST_KERNEL
+from nnfuzz.operators.families.shape import sizes
+from nnfuzz.operators.families.window import EXPLICIT, LARGEST_KERNEL, Kernels, WeightedSum
 from nnfuzz.operators.operator import operator
 
 

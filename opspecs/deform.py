@@ -8,7 +8,7 @@ from nnfuzz.ir.dtypes import FLOATS
 from nnfuzz.ir.expr import product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice, Sym
-from nnfuzz.operators.families.axes import sizes
+from nnfuzz.operators.families.shape import sizes
 from nnfuzz.operators.families.sums import Summing, largest
 from nnfuzz.operators.families.window import Window, group, paddings, per_axis
 from nnfuzz.operators.intervals import Interval

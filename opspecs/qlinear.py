@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.operators.families.intfactors import ConvProduct, MatMulProduct
-from nnfuzz.operators.families.intproduct import Requantised
+from nnfuzz.operators.families.intproduct import ConvProduct, MatMulProduct, Requantised
 from nnfuzz.operators.families.quantized import BYTES
 from nnfuzz.operators.operator import In, operator
 

@@ -9,17 +9,20 @@ import torch
 
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.operators.attributes import Choice
-from nnfuzz.operators.families.axes import positive, signed
 from nnfuzz.operators.families.norm import shared
-from nnfuzz.operators.families.products import (
+from nnfuzz.operators.families.reduce import ArgReduction, Magnitudes, Reduction
+from nnfuzz.operators.families.shape import positive, signed
+from nnfuzz.operators.families.sums import (
+    Averaging,
+    Summing,
+    accumulated,
     crossing,
+    largest,
     magnitude_logs,
     multiplied,
     product_radius,
     room,
 )
-from nnfuzz.operators.families.reduce import ArgReduction, Magnitudes, Reduction
-from nnfuzz.operators.families.sums import Averaging, Summing, accumulated, largest
 from nnfuzz.operators.operator import In, operator
 from nnfuzz.operators.rounding import (
     SINGLE,

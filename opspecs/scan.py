@@ -7,10 +7,16 @@ import math
 import torch
 
 from nnfuzz.operators.attributes import Choice
-from nnfuzz.operators.families.axes import Along
 from nnfuzz.operators.families.elementwise import Unary
-from nnfuzz.operators.families.products import magnitude_logs, multiplied, product_radius, room
-from nnfuzz.operators.families.sums import Summing, accumulated
+from nnfuzz.operators.families.shape import Along
+from nnfuzz.operators.families.sums import (
+    Summing,
+    accumulated,
+    magnitude_logs,
+    multiplied,
+    product_radius,
+    room,
+)
 from nnfuzz.operators.intervals import Interval, linear
 from nnfuzz.operators.operator import In, operator
 from nnfuzz.operators.unexportable import HALF_PROMOTED, Unexportable

@@ -9,8 +9,8 @@ import torch
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
-from nnfuzz.operators.families.axes import sizes
 from nnfuzz.operators.families.reduce import winners
+from nnfuzz.operators.families.shape import sizes
 from nnfuzz.operators.families.window import NO_AUTO_PAD
 from nnfuzz.operators.intervals import Interval
 from nnfuzz.operators.operator import In, operator

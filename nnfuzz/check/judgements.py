@@ -19,8 +19,8 @@ from pathlib import Path
 from nnfuzz.base.files import write_atomically
 from nnfuzz.base.reading import Unreadable, read
 from nnfuzz.base.untrusted import read_json
-from nnfuzz.operators.digest import BUILT_IN, specs_digest
 from nnfuzz.operators.operator import OpSpec
+from nnfuzz.operators.registry import BUILT_IN, specs_digest
 
 
 class Judgements:

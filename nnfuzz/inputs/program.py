@@ -16,7 +16,7 @@ from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.operators.carriers import settled, unfit
 from nnfuzz.operators.families.composite import Composite
 from nnfuzz.operators.families.shape import DataMovement
-from nnfuzz.operators.opaque import Opaque
+from nnfuzz.operators.foreign import Opaque
 from nnfuzz.operators.operator import ANY_RANGE, OpSpec, Range, flatten
 
 

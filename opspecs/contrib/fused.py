@@ -10,8 +10,13 @@ import torch
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.broadcast import (
+    factor_shapes,
+    multiplies,
+    product_shape,
+    right_factor,
+)
 from nnfuzz.operators.families.composite import Composite
-from nnfuzz.operators.families.matmul import factor_shapes, multiplies, product_shape, right_factor
 from nnfuzz.operators.families.sums import Summing
 from nnfuzz.operators.intervals import linear
 from nnfuzz.operators.operator import In, OpSpec, operator

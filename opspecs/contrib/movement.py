@@ -5,9 +5,7 @@ from __future__ import annotations
 from nnfuzz.ir.dtypes import INTS, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
-from nnfuzz.operators.families.axes import Along
-from nnfuzz.operators.families.closing import emit_filled
-from nnfuzz.operators.families.shape import DataMovement
+from nnfuzz.operators.families.shape import Along, DataMovement, emit_filled
 from nnfuzz.operators.operator import In, operator
 
 from ..gather import GatherND

@@ -10,8 +10,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.composite import Composite
-from nnfuzz.operators.families.intfactors import MatMulProduct
-from nnfuzz.operators.families.intproduct import Requantised
+from nnfuzz.operators.families.intproduct import MatMulProduct, Requantised
 from nnfuzz.operators.families.quantized import BYTES, SCALES
 from nnfuzz.operators.intervals import corners, monotone
 from nnfuzz.operators.operator import In, operator

@@ -24,7 +24,7 @@ from nnfuzz.ir.expr import Bool, or_
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.families.broadcast import aligned, broadcast_shape, narrowed, partner_shape
-from nnfuzz.operators.intervals import Interval, monotone, uncertain
+from nnfuzz.operators.intervals import Interval, monotone, uncertain, unimodal
 from nnfuzz.operators.operator import ANY_RANGE, In, OpSpec, Range, per_input
 from nnfuzz.operators.unexportable import CHAINED_BYTES, SCALAR_DOUBLES, Unexportable
 
@@ -330,3 +330,26 @@ def single(value: float) -> float:
     import numpy as np
 
     return float(np.float32(value))
+
+
+class Gated(Unary):
+    """Like x for large x, 0 for very negative ones, with a dip in between."""
+
+    unexportable = (SCALAR_DOUBLES,)
+    sharp = False
+    least: Any = (0.0, 0.0)
+    """Place and value of the function's minimum (to 0.1 %)."""
+
+    def interval(self, *intervals: Interval) -> Sequence[Interval]:
+        return [unimodal(self.torch, *intervals, *self.least)]  # type: ignore[arg-type]
+
+    def proxy(self, *tensors: Tensor) -> Tensor:
+        return leaking(*tensors)
+
+    def value_range(self, *ranges: Range) -> Range:
+        """Bounds of a function that falls until its least point and grows from there."""
+        ((lo, hi),) = ranges
+        at, least = self.least
+        ends = [value_at(self, float(end)) for end in (lo, hi)]
+        ends = [0.0 if math.isnan(y) else y for y in ends]  # at minus infinity
+        return (1.001 * least if lo < at < hi else min(ends)), max(ends)

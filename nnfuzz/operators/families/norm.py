@@ -13,11 +13,9 @@ from torch.nn.functional import logsigmoid
 
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.operators.attributed import Fields, Types
-from nnfuzz.operators.attributes import Choice
-from nnfuzz.operators.families.axes import Along, may_be_one
+from nnfuzz.operators.attributes import Choice, Fields, Types
 from nnfuzz.operators.families.elementwise import Unary
-from nnfuzz.operators.families.shape import on_interval
+from nnfuzz.operators.families.shape import Along, may_be_one, on_interval
 from nnfuzz.operators.families.sums import largest, mean_radius
 from nnfuzz.operators.intervals import Interval, corners, monotone
 from nnfuzz.operators.operator import In, OpSpec, Range

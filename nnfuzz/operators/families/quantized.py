@@ -18,12 +18,10 @@ from torch import Tensor
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Bool, Int
 from nnfuzz.ir.types import TensorType
-from nnfuzz.operators.attributed import Fields, Types
-from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.attributes import Choice, Fields, Types
 from nnfuzz.operators.carriers import rounded
 from nnfuzz.operators.draw import Draw
-from nnfuzz.operators.families.axes import signed
-from nnfuzz.operators.families.shape import on_interval
+from nnfuzz.operators.families.shape import on_interval, signed
 from nnfuzz.operators.intervals import Interval, joined, monotone
 from nnfuzz.operators.operator import OpSpec, Range, per_input
 
