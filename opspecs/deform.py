@@ -126,9 +126,6 @@ class DeformConv(Summing, Window):
         y = torch.matmul(kernels, columns).reshape(n, w.shape[0], *places)
         return y if bias is None else y + bias[:, None, None]
 
-    def onnx(self, emit, x, w, offset, *rest):
-        return emit("DeformConv", x, w, offset, *rest, **self.attributes)
-
     # -- numbers ----------------------------------------------------------------------------------
 
     def absolute(self, x, w, offset, *rest):

@@ -174,7 +174,6 @@ class OneHot(OpSpec):
     copies = True
     unexportable = DECOMPOSED
     inputs = (In("I", (*INDICES, DType.FLOAT32, DType.UINT8), (1, 4)), In("T", ALL, (1, 1)))
-    output = "T"
     modular = True
     axis = Choice(by=lambda draw, op, first, *_: draw.integer(-first.rank - 1, first.rank))
     depth = Sym(1, 32)

@@ -150,7 +150,6 @@ class DequantizeLinear(Scaled):
         In("Q", ranks=(0, 1), weight=True),
     )
     variadic = (2, 3)
-    output = "T"
     typed = Choice((0, 0, 1), default=0)
     """Whether the model states the dtype of the output, possible from opset 23 on."""
     valid = (None, SCALES)

@@ -50,8 +50,9 @@ class OpSpec(Typed, Numeric):
     com.microsoft. Models import version 1 of such a domain."""
 
     since: ClassVar[int] = 7
-    """The first ai.onnx opset that `onnx` lowers to. Which signatures and instances have a form at
-    opsets before 11 is found by trial (nnfuzz.materialize.older)."""
+    """The first ai.onnx opset that `onnx` lowers to; 13 at least for operators of other domains.
+    Which signatures and instances have a form at opsets before 11 is found by trial
+    (nnfuzz.materialize.older)."""
 
     weight: ClassVar[float] = 1.0
     """How often generation picks the operator, relative to the others."""
@@ -150,6 +151,7 @@ def operator(cls: type[S]) -> type[S]:
     """Mark a class as a complete operator spec, so that registries find it."""
     cls.operator_name = cls.name = vars(cls).get("name") or cls.__name__
     cls.onnx_domain = cls.name.rpartition(".")[0]
+    cls.since = max(cls.since, 13) if cls.onnx_domain else cls.since
     return cls
 
 

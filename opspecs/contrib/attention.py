@@ -20,7 +20,6 @@ from ..arithmetic import Add
 from ..attention import Attention
 from ..linalg import MatMul
 from ..rotary import ANGLES, RotaryEmbedding
-from .activation import RARE
 from .products import COLUMNS, SCALE, MatMulIntegerToFloat
 
 FLOAT = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
@@ -33,7 +32,6 @@ class OldRotaryEmbedding(RotaryEmbedding):
 
     name = "com.microsoft.RotaryEmbedding"
     since = 13
-    weight = RARE
     inputs = (
         In("T", FLOAT, (3, 4)),
         ANGLES,
@@ -84,7 +82,6 @@ class MultiHeadAttention(Attention):
 
     name = "com.microsoft.MultiHeadAttention"
     since = 13
-    weight = RARE
     inputs = (
         In("T", FLOAT, (3, 3)),
         In("T", ranks=(3, 3)),
@@ -94,9 +91,7 @@ class MultiHeadAttention(Attention):
     variadic = (3, 7)
     kv_heads = HEADS
     groups = Choice((1,))
-    scale = Choice((None, None, 1.0, 0.5, 0.25))
     softcap = Choice((0.0,))
-    is_causal = Choice((0, 0, 1))
     qk = Choice((None,))
     softmax_precision = Choice((None,))
     biased = Choice((0, 0, 1), default=0)
@@ -196,8 +191,6 @@ class PackedAttention(Composite):
     """
 
     name = "com.microsoft.Attention"
-    since = 13
-    weight = RARE
     inputs: ClassVar[tuple[In, ...]] = (
         In("T", FLOAT, (3, 3)),
         In("T", ranks=(2, 2), weight=True),
@@ -263,7 +256,7 @@ class QuantisedAttention(PackedAttention):
     """
 
     name = "com.microsoft.QAttention"
-    weight = 4 * RARE  # few values are bytes
+    weight = 4.0  # few values are bytes
     inputs = (
         In("A", (DType.UINT8,), (3, 3)),
         In("B", BYTES, (2, 2), weight=True),

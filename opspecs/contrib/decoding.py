@@ -17,8 +17,7 @@ from nnfuzz.operators.waiver import Waiver
 
 from ..attention import Attention
 from ..rotary import RotaryEmbedding
-from .activation import RARE
-from .attention import FLOAT, HEADS, MultiHeadAttention
+from .attention import FLOAT, MultiHeadAttention
 
 BLOCK = 8
 """Features of a head come in such blocks; with rotations in two of them (the kernel's own
@@ -59,7 +58,7 @@ class GroupQueryAttention(Attention):
 
     name = "com.microsoft.GroupQueryAttention"
     since = 13
-    weight = 4 * RARE  # few other nodes have values that fit
+    weight = 4.0  # few other nodes have values that fit
     inputs = (
         In("T", FLOAT, (3, 3)),
         In("T", ranks=(3, 3)),
@@ -71,8 +70,6 @@ class GroupQueryAttention(Attention):
     groups = Choice(
         lambda op, q, *_: [n for n in (1, 2, 2, 3) if _holds(q, n * op.kv_heads)] or (1,)
     )
-    scale = Choice((None, None, 1.0, 0.5, 0.25))
-    softcap = Choice((0.0, 0.0, 2.0, 10.0))
     is_causal = Choice((1, 1, 1, 0))
     qk = Choice((None,))
     softmax_precision = Choice((None,))
@@ -210,9 +207,8 @@ class DecoderMaskedMultiHeadAttention(MultiHeadAttention):
     """
 
     name = "com.microsoft.DecoderMaskedMultiHeadAttention"
-    weight = 4 * RARE  # few other nodes have values that fit
+    weight = 4.0  # few other nodes have values that fit
     inputs = (In("T", FLOAT[:2], (3, 3)), *MultiHeadAttention.inputs[1:])
-    kv_heads = HEADS
     is_causal = Choice((0,))
     position = Choice((0, 1, 1, 2, 4))
 

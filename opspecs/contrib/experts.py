@@ -22,7 +22,6 @@ from ..gates import Swish
 from ..linalg import MatMul
 from ..norm import Softmax
 from ..reduce import ReduceSum
-from .activation import RARE
 from .packed import Unpacked
 
 KINDS = ("relu", "silu", "identity", "swiglu")
@@ -85,8 +84,6 @@ class Mixture(Composite):
     `per`: how many experts a token goes through. `activation`: "swiglu" takes pairs of neighbours.
     """
 
-    since = 13
-    weight = RARE
     per = Choice((1, 2, 2, 3))
     activation = Choice(KINDS)
     normalize_routing_weights = Choice((0, 1))

@@ -17,7 +17,6 @@ from nnfuzz.operators.operator import In, operator
 from nnfuzz.operators.rounding import sum_radius
 
 from ..quantize import DynamicQuantizeLinear
-from .activation import RARE
 
 SCALE = In("S", (DType.FLOAT32,), (0, 1), weight=True, narrow=True)
 
@@ -35,8 +34,7 @@ class TimesMatrix(MatMulProduct):
     """The second factor is a matrix of weights; its parameters are for all or per column."""
 
     columns = COLUMNS
-    since = 13
-    weight = 2 * RARE  # few values are bytes
+    weight = 2.0  # few values are bytes
     listed = Choice((0,))
 
     def right_shape(self, draw, a):
@@ -98,9 +96,6 @@ class MatMulIntegerToFloat(TimesMatrix):
         y = whole.to(s.dtype) * (s * t)
         return y + tensors[6] if len(tensors) == 7 else y
 
-    def proxy(self, *tensors):
-        return self.torch(*tensors)
-
     def interval(self, *intervals):
         factor = corners(torch.mul, intervals[2], intervals[3])
         y = corners(torch.mul, self.total_interval(*intervals[:6]), factor)
@@ -114,9 +109,6 @@ class MatMulIntegerToFloat(TimesMatrix):
         added = xs[6].abs() if len(xs) == 7 else 0.0
         return sum_radius(u, self.terms(a, b), size) + u * (2 * size + 4 * added + y.abs())
 
-    def onnx(self, emit, *values):
-        return emit(self.name, *values)
-
     def domain(self, *tensors):
         return super().domain(*tensors[:6])
 
@@ -129,8 +121,6 @@ class DynamicQuantizeMatMul(Composite):
     """
 
     name = "com.microsoft.DynamicQuantizeMatMul"
-    since = 13
-    weight = RARE
     valid = (None, None, SCALES)
     inputs = (
         In("S", (DType.FLOAT32,), (2, 4)),

@@ -9,8 +9,6 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.operator import In, OpSpec, operator
 
-from .features import RARE
-
 KEYS = (-3, -1, 0, 1, 2, 3, 5, 8)
 SOME = Choice(by=lambda draw, op, *_: draw.subset(KEYS, 1, 5))
 
@@ -23,8 +21,6 @@ class LabelEncoder(OpSpec):
     """
 
     name = "ai.onnx.ml.LabelEncoder"
-    since = 13
-    weight = RARE
     inputs = (In("I", (DType.INT64,)),)
     output = "to"
     to = Choice((DType.INT64, DType.FLOAT32))
@@ -44,9 +40,6 @@ class LabelEncoder(OpSpec):
     def value_range(self, x):
         found = (self.default, *self.values)
         return min(found), max(found)
-
-    def infer_input_types(self, draw, first, dtypes, output):
-        return [TensorType(dtypes[0], output.shape)]
 
     def onnx(self, emit, x):
         if self.to is DType.INT64:
@@ -83,8 +76,6 @@ class OneHotEncoder(OpSpec):
     """
 
     name = "ai.onnx.ml.OneHotEncoder"
-    since = 13
-    weight = RARE
     inputs = (In("I", (DType.INT64, DType.INT32), (1, 3)),)
     output = DType.FLOAT32
     within = (0.0, 1.0)

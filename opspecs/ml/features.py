@@ -13,8 +13,6 @@ from nnfuzz.operators.intervals import Interval, corners
 from nnfuzz.operators.operator import In, OpSpec, operator
 from nnfuzz.operators.waiver import reference
 
-RARE = 1.0
-"""The weight of these operators, which few compilers have."""
 NUMBERS = (DType.FLOAT32, DType.INT64, DType.INT32)
 """Without float64, of which results would be float32 as well."""
 MATRIX = In("T", NUMBERS, (2, 2))
@@ -43,13 +41,8 @@ def as_floats(x):
 class Feature(OpSpec):
     """Base: float32 of the shape of the input."""
 
-    since = 13
-    weight = RARE
     output = DType.FLOAT32
     inputs = (MATRIX,)
-
-    def infer_input_types(self, draw, first, dtypes, output):
-        return [TensorType(dtypes[0], output.shape)]
 
 
 @operator
@@ -136,8 +129,6 @@ class Binarizer(Increasing):
     """1 where x is greater than a threshold, else 0. Source: ai.onnx.ml.Binarizer-1."""
 
     name = "ai.onnx.ml.Binarizer"
-    since = 13
-    weight = RARE
     takes_empty = False
     inputs = (In("T", (DType.FLOAT32,)),)
     threshold = Choice((0.0, 0.0, 0.5, -1.25, 2.0))
@@ -165,17 +156,12 @@ class Imputer(OpSpec):
     """
 
     name = "ai.onnx.ml.Imputer"
-    since = 13
-    weight = RARE
     inputs = (In("T", (DType.FLOAT32, DType.INT64), (2, 2)),)
     replaced = Choice((0, 0, 1, -2))
     imputed = per_feature(0, 1, -3, 7)
 
     def requires(self, x):
         yield fits(self.imputed, x)
-
-    def infer_input_types(self, draw, first, dtypes, output):
-        return [TensorType(dtypes[0], output.shape)]
 
     def torch(self, x):
         return torch.where(x == self.replaced, torch.tensor(self.imputed, dtype=x.dtype), x)
@@ -225,8 +211,6 @@ class ArrayFeatureExtractor(Indexed):
     """The features at some positions. Source: ai.onnx.ml.ArrayFeatureExtractor-1."""
 
     name = "ai.onnx.ml.ArrayFeatureExtractor"
-    since = 13
-    weight = RARE
     copies = True
     inputs = (In("T", NUMBERS, (2, 3)), In("I", (DType.INT64,), (1, 1), index=True))
 
@@ -253,7 +237,6 @@ class FeatureVectorizer(Feature):
 
     name = "ai.onnx.ml.FeatureVectorizer"
     variadic = (1, 3)
-    inputs = (MATRIX,)
 
     def requires(self, *xs):
         yield from (x.shape[0] == xs[0].shape[0] for x in xs[1:])

@@ -17,7 +17,7 @@ from nnfuzz.operators.waiver import Waiver
 
 from ..activation import Sigmoid
 from ..norm import Softmax
-from .features import RARE, as_floats
+from .features import as_floats
 
 NUMBERS = (0.0, 1.0, -1.0, 0.5, -0.25, 2.0, 1.5)
 TRANSFORMS = ("NONE", "NONE", "LOGISTIC", "SOFTMAX")
@@ -91,8 +91,6 @@ class Label(OpSpec):
 class Scored(Composite):
     """Base of models that give rows of scores."""
 
-    since = 13
-    weight = RARE
     output: ClassVar[DType | str] = DType.FLOAT32
 
     def scores(self) -> OpSpec:
@@ -184,7 +182,7 @@ class LinearRegressor(Coefficients):
     """Source: ai.onnx.ml.LinearRegressor-1."""
 
     name = "ai.onnx.ml.LinearRegressor"
-    weight = 4 * RARE  # few other nodes have matrices of so few columns
+    weight = 4.0  # few other nodes have matrices of so few columns
     features = FEATURES
     targets = Choice((1, 1, 2, 3))
     coefficients = numbers_of(lambda op: op.targets * op.features)
@@ -216,7 +214,7 @@ class LinearClassifier(Coefficients, Classifying):
     """Source: ai.onnx.ml.LinearClassifier-1, with at least three classes that are integers."""
 
     name = "ai.onnx.ml.LinearClassifier"
-    weight = 4 * RARE  # few other nodes have matrices of so few columns
+    weight = 4.0  # few other nodes have matrices of so few columns
     inputs = (In("T", (DType.FLOAT32, DType.INT64, DType.INT32), (2, 2)),)
     features = FEATURES
     classes = CLASSES
