@@ -99,6 +99,9 @@ class Mixture(Composite):
     def type_transfer(self, x, *_):
         return [x]
 
+    def cost(self, x, router, first, *_):
+        return 4 * x.elements * first.shape[0] * first.shape[1]
+
     def _middle(self, apply, h):
         """The activation of the middle layer."""
         if self.activation != "swiglu":
@@ -191,9 +194,6 @@ class MoE(Mixture):
         )
         return [TensorType(d, s) for d, s in zip(dtypes, shapes)]
 
-    def cost(self, x, router, first, *_):
-        return 4 * x.elements * first.shape[0] * first.shape[1]
-
     def compose(self, apply, x, router, first, second, *biases):
         bias, last = biases[:1], biases[1:]
         return [self._mixed(apply, x, router, first, bias, second, last)]
@@ -265,9 +265,6 @@ class QMoE(Mixture):
             (experts, *self._scales(width, middle)),
         )
         return [TensorType(d, s) for d, s in zip(dtypes, shapes)]
-
-    def cost(self, x, router, first, *_):
-        return 4 * x.elements * first.shape[0] * first.shape[1]
 
     def compose(self, apply, x, router, first, scales, second, others):
         weights = [self._floats(apply, *pair) for pair in ((first, scales), (second, others))]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 
 from nnfuzz.ir.dtypes import DType
@@ -23,6 +25,10 @@ class LabelEncoder(OpSpec):
     name = "ai.onnx.ml.LabelEncoder"
     inputs = (In("I", (DType.INT64,)),)
     output = "to"
+    stored: ClassVar = {
+        DType.INT64: ("values_int64s", "default_int64"),
+        DType.FLOAT32: ("values_floats", "default_float"),
+    }
     to = Choice((DType.INT64, DType.FLOAT32))
     keys = SOME
     values = Choice(by=lambda draw, op, *_: tuple(draw.integer(-9, 9) for _ in op.keys))
@@ -42,29 +48,13 @@ class LabelEncoder(OpSpec):
         return min(found), max(found)
 
     def onnx(self, emit, x):
-        if self.to is DType.INT64:
-            return emit(
-                self.name,
-                x,
-                keys_int64s=self.keys,
-                values_int64s=self.values,
-                default_int64=self.default,
-            )
-        values = tuple(map(float, self.values))
-        return emit(
-            self.name,
-            x,
-            keys_int64s=self.keys,
-            values_floats=values,
-            default_float=float(self.default),
-        )
+        kind = int if self.to is DType.INT64 else float
+        values = tuple(map(kind, self.values)), kind(self.default)
+        return emit(self.name, x, keys_int64s=self.keys, **dict(zip(self.stored[self.to], values)))
 
     @classmethod
     def from_onnx(cls, fields, takes, gives):
-        names = ("values_int64s", "default_int64")
-        if gives[0].dtype is DType.FLOAT32:
-            names = ("values_floats", "default_float")
-        values, default = (fields[name] for name in names)
+        values, default = (fields[name] for name in cls.stored[gives[0].dtype])
         return cls(to=gives[0].dtype, keys=fields["keys_int64s"], values=values, default=default)
 
 

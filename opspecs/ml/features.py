@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 
 from nnfuzz.ir.dtypes import DType
@@ -91,11 +93,7 @@ class Normalizer(Feature):
 
     def torch(self, x):
         y = as_floats(x)
-        if self.norm == "MAX":
-            return y / y.amax(-1, keepdim=True)
-        if self.norm == "L1":
-            return y / y.sum(-1, keepdim=True)
-        return y / y.square().sum(-1, keepdim=True).sqrt()
+        return y / self._norm(y)
 
     def domain(self, x):
         y = as_floats(x)
@@ -157,6 +155,10 @@ class Imputer(OpSpec):
 
     name = "ai.onnx.ml.Imputer"
     inputs = (In("T", (DType.FLOAT32, DType.INT64), (2, 2)),)
+    stored: ClassVar = {
+        DType.FLOAT32: ("replaced_value_float", "imputed_value_floats"),
+        DType.INT64: ("replaced_value_int64", "imputed_value_int64s"),
+    }
     replaced = Choice((0, 0, 1, -2))
     imputed = per_feature(0, 1, -3, 7)
 
@@ -188,22 +190,15 @@ class Imputer(OpSpec):
         return min(x[0], *self.imputed), max(x[1], *self.imputed)
 
     def onnx(self, emit, x):
-        whole = emit.type(x).dtype.is_int
-        kind = int if whole else float
-        names = (
-            ("replaced_value_int64", "imputed_value_int64s")
-            if whole
-            else ("replaced_value_float", "imputed_value_floats")
-        )
+        dtype = emit.type(x).dtype
+        kind = int if dtype.is_int else float
         values = kind(self.replaced), tuple(map(kind, self.imputed))
-        return emit(self.name, x, **dict(zip(names, values)))
+        return emit(self.name, x, **dict(zip(self.stored[dtype], values)))
 
     @classmethod
     def from_onnx(cls, fields, takes, gives):
-        whole = takes[0].dtype.is_int
-        replaced = fields.get("replaced_value_int64" if whole else "replaced_value_float")
-        imputed = fields["imputed_value_int64s" if whole else "imputed_value_floats"]
-        return cls(replaced=replaced or 0, imputed=imputed)
+        replaced, imputed = cls.stored[takes[0].dtype]
+        return cls(replaced=fields.get(replaced) or 0, imputed=fields[imputed])
 
 
 @operator
