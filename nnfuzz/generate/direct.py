@@ -13,7 +13,7 @@ from nnfuzz.generate.engine import Generated, Kept
 from nnfuzz.generate.motif_turns import MotifTurn
 from nnfuzz.generate.moves import GraphGrower
 from nnfuzz.generate.splice import splice
-from nnfuzz.solve.decided import DecidedStore
+from nnfuzz.solve.store import DecidedStore
 
 BACKWARD = 0.35
 """Probability of trying backward insertion first, without which nodes rarely compute a weight or a

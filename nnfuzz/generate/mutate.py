@@ -23,7 +23,7 @@ from nnfuzz.ir.graph import Graph, Node, Value, pruned
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.operator import OpSpec
-from nnfuzz.solve.decided import DecidedStore, EagerDraw
+from nnfuzz.solve.store import DecidedStore, EagerDraw
 
 TWICE = 0.3
 """Probability of a second change."""
