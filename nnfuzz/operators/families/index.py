@@ -14,7 +14,8 @@ from nnfuzz.ir.expr import Int, maximum
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.draw import Draw
-from nnfuzz.operators.families.sums import largest, magnitude_logs, multiplied, product_radius, room
+from nnfuzz.operators.families.elementwise import exponent_limit
+from nnfuzz.operators.families.sums import largest, magnitude_logs, multiplied, product_radius
 from nnfuzz.operators.intervals import Interval, ends, linear, outputs, torch_mask
 from nnfuzz.operators.operator import ANY_RANGE, OpSpec, Range
 from nnfuzz.operators.rounding import sum_radius
@@ -203,7 +204,7 @@ class Reduced(Scattering):
         if self.reduction == "add":
             return [self.put(data.abs(), indices, updates.abs(), "add") - largest(data) / 2]
         logs = self.put(magnitude_logs(data), indices, magnitude_logs(updates), "add")
-        return [logs - room(data)]
+        return [logs - exponent_limit(data)]
 
     def radius(self, u: float, y: Tensor, *xs: Tensor) -> Tensor | float:
         data, indices, updates = xs

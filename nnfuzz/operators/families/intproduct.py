@@ -28,6 +28,7 @@ from nnfuzz.operators.families.quantized import (
     dyadic,
     quantised,
     shifted,
+    shifted_interval,
     stepped,
     tie_distance,
     too_heavy,
@@ -198,11 +199,9 @@ class IntegerProduct(OpSpec):
         """The interval of `total`, in float64."""
         pair = []
         for role, x, zero in self.zeros(intervals):
-            if zero is None:
-                pair.append(monotone(torch.Tensor.double, (1,), x))
-            else:
-                near = on_interval(lambda t: self.on_operand(role, t, x.lo), zero)  # noqa: B023
-                pair.append(monotone(shifted, (1, -1), x, near))
+            if zero is not None:
+                zero = on_interval(lambda t: self.on_operand(role, t, x.lo), zero)  # noqa: B023
+            pair.append(shifted_interval(x, zero))
         y = linear(self.multiply, *pair, weights=(0, 1))
         for bias in self.by_role("c", intervals):
             moved = on_interval(lambda t: self.on_result("c", t, pair[0].lo, pair[1].lo), bias)

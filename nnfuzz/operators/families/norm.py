@@ -277,9 +277,7 @@ def centred_radius(
 
 def variance_radius(u: float, x: Tensor, axes: tuple[int, ...]) -> Tensor:
     """Rounding error of the variance; see `centred_radius`."""
-    count = 1
-    for axis in axes:
-        count *= x.shape[axis]
+    count = math.prod(x.shape[axis] for axis in axes)
     narrow = min(u, SINGLE)
     mean = x.mean(axes, keepdim=True)
     d = x - mean

@@ -149,10 +149,7 @@ class Reduction(Reducing):
 
     def terms(self, x: Tensor) -> int:
         """Number of input elements per element of the result."""
-        count = 1
-        for axis in self.axes:
-            count *= x.shape[axis]
-        return count
+        return math.prod(x.shape[axis] for axis in self.axes)
 
 
 class Magnitudes(Reduction):

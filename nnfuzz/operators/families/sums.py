@@ -113,9 +113,7 @@ def mean_radius(u: float, x: Tensor, axes: tuple[int, ...], mean: Tensor) -> Ten
 
     The sum may run in any order (`largest_first`).
     """
-    count = 1
-    for axis in axes:
-        count *= x.shape[axis]
+    count = math.prod(x.shape[axis] for axis in axes)
     terms = x.abs() / count
 
     def partial(most: Tensor) -> Tensor:
@@ -205,8 +203,3 @@ def crossing(x: Tensor, axes: Sequence[int]) -> Tensor:
 def magnitude_logs(x: Tensor) -> Tensor:
     """Logarithms of the absolute values, 0 below 1: their sum bounds every partial product."""
     return x.abs().clamp(min=1.0).log()
-
-
-def room(x: Tensor) -> float:
-    """Largest sum of `magnitude_logs` that is finite in a floating tensor's dtype, less one."""
-    return math.log(torch.finfo(x.dtype).max) - 1
