@@ -36,7 +36,6 @@ class Shaped(OpSpec):
 
     edges = True
     takes_empty = True
-    inputs = (In("T", ALL),)
     modular = True
     constant = True
     weight = 0.5

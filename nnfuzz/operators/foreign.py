@@ -13,11 +13,11 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
-from nnfuzz.ir.dtypes import ALL, DType
+from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.opset_imports import imported_versions
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
-from nnfuzz.operators.operator import ConstraintError, In, OpSpec
+from nnfuzz.operators.operator import ConstraintError, OpSpec
 from nnfuzz.operators.unexportable import Unexportable
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ class Foreign(OpSpec):
     (dtype name, *dimensions).
     """
 
-    inputs = (In("T", ALL),)
     takes_empty = True
     variadic = (0, 256)
     weight = 0.0

@@ -177,7 +177,6 @@ class QGemm(TimesMatrix, Requantised):
 
     name = "com.microsoft.QGemm"
     roles = "appbqqcyy"
-    variadic = None
     valid: ClassVar[Any] = (None, SCALES, None, None, SCALES, None, None, Requantised.valid[-1])
     inputs = (
         In("A", BYTES, (2, 2)),

@@ -13,13 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnfuzz.ir.dtypes import ALL, DType
+from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Bool, Int, IntExpr, product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice, Sym
 from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.intervals import Interval, moved
-from nnfuzz.operators.operator import In, OpSpec, Range, per_input
+from nnfuzz.operators.operator import OpSpec, Range, per_input
 
 
 def positive(axes: Sequence[int], rank: int) -> tuple[int, ...]:
@@ -94,7 +94,6 @@ class RankChanging(OpSpec):
 class DataMovement(RankChanging):
     """One tensor of any type in; its elements come out, possibly elsewhere or several times."""
 
-    inputs: ClassVar[tuple[In, ...]] = (In("T", ALL),)
     modular = True
     whole = "kept"
     edges = True
