@@ -14,6 +14,7 @@ from nnfuzz.operators.attributes import Choice, Real
 from nnfuzz.operators.families.broadcast import narrowed
 from nnfuzz.operators.families.elementwise import (
     Broadcasting,
+    Gated,
     Increasing,
     largest,
     leaking,
@@ -21,7 +22,6 @@ from nnfuzz.operators.families.elementwise import (
     single,
     too_large,
 )
-from nnfuzz.operators.families.gated import Gated
 from nnfuzz.operators.intervals import Interval, corners, holds, uncertain
 from nnfuzz.operators.operator import In, operator
 from nnfuzz.operators.rounding import SINGLE, elementary, stepwise

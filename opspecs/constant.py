@@ -11,9 +11,7 @@ import torch
 from nnfuzz.ir.dtypes import ALL, FLOATS, SIGNED, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
-from nnfuzz.operators.families.axes import AXIS_OR_NONE
-from nnfuzz.operators.families.closing import CLOSINGS, OpenSize
-from nnfuzz.operators.families.shape import Zeros, extent, resized
+from nnfuzz.operators.families.shape import AXIS_OR_NONE, CLOSINGS, OpenSize, Zeros, extent, resized
 from nnfuzz.operators.intervals import Interval, everywhere
 from nnfuzz.operators.operator import ANY_RANGE, In, OpSpec, operator
 from nnfuzz.operators.unexportable import DECOMPOSED
@@ -38,7 +36,6 @@ class Shaped(OpSpec):
 
     edges = True
     takes_empty = True
-    inputs = (In("T", ALL),)
     modular = True
     constant = True
     weight = 0.5

@@ -147,8 +147,7 @@ class Loop(ControlFlow):
             results,
             lambda *names: self._body(*names, others=values[self.carried :], type_=type_),
         )
-        made = emit("Loop", count, condition, *states, outputs=len(results) - 1, body=body)
-        return made
+        return emit("Loop", count, condition, *states, outputs=len(results) - 1, body=body)
 
     def _body(self, emit, number, condition, *states, others, type_):
         extra = []
@@ -229,8 +228,7 @@ class If(ControlFlow):
             )
 
         branches = {name: graph(getattr(self, name)) for name in ("then_branch", "else_branch")}
-        made = emit("If", condition, outputs=self.results, **branches)
-        return made
+        return emit("If", condition, outputs=self.results, **branches)
 
 
 def _scan_body(draw, op, x, *_):

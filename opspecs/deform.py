@@ -8,7 +8,7 @@ from nnfuzz.ir.dtypes import FLOATS
 from nnfuzz.ir.expr import product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice, Sym
-from nnfuzz.operators.families.axes import sizes
+from nnfuzz.operators.families.shape import sizes
 from nnfuzz.operators.families.sums import Summing, largest
 from nnfuzz.operators.families.window import Window, group, paddings, per_axis
 from nnfuzz.operators.intervals import Interval
@@ -125,9 +125,6 @@ class DeformConv(Summing, Window):
         kernels = w.reshape(self.group, w.shape[0] // self.group, -1)
         y = torch.matmul(kernels, columns).reshape(n, w.shape[0], *places)
         return y if bias is None else y + bias[:, None, None]
-
-    def onnx(self, emit, x, w, offset, *rest):
-        return emit("DeformConv", x, w, offset, *rest, **self.attributes)
 
     # -- numbers ----------------------------------------------------------------------------------
 

@@ -9,12 +9,12 @@ from nnfuzz.ir.dtypes import FLOATS
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.elementwise import (
     Binary,
+    Gated,
     largest,
     products,
     single,
     too_large,
 )
-from nnfuzz.operators.families.gated import Gated
 from nnfuzz.operators.intervals import corners
 from nnfuzz.operators.operator import In, operator
 from nnfuzz.operators.rounding import SINGLE

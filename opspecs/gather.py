@@ -7,8 +7,8 @@ import torch
 from nnfuzz.ir.dtypes import ALL, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice, Sym
-from nnfuzz.operators.families.axes import AXIS
 from nnfuzz.operators.families.index import INDICES, Indexed, from_front, shape_within, span
+from nnfuzz.operators.families.shape import AXIS
 from nnfuzz.operators.intervals import Interval, hull
 from nnfuzz.operators.operator import In, OpSpec, operator
 from nnfuzz.operators.unexportable import DECOMPOSED
@@ -174,7 +174,6 @@ class OneHot(OpSpec):
     copies = True
     unexportable = DECOMPOSED
     inputs = (In("I", (*INDICES, DType.FLOAT32, DType.UINT8), (1, 4)), In("T", ALL, (1, 1)))
-    output = "T"
     modular = True
     axis = Choice(by=lambda draw, op, first, *_: draw.integer(-first.rank - 1, first.rank))
     depth = Sym(1, 32)

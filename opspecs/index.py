@@ -9,10 +9,9 @@ import torch
 from nnfuzz.ir.dtypes import ALL, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
-from nnfuzz.operators.families.axes import AXES, Along, positive
 from nnfuzz.operators.families.index import INDICES, Indexed, span
 from nnfuzz.operators.families.operand import Operands
-from nnfuzz.operators.families.shape import DataMovement, ZeroFilled
+from nnfuzz.operators.families.shape import AXES, Along, DataMovement, ZeroFilled, positive
 from nnfuzz.operators.operator import In, operator
 
 FAR = 2**63 - 1

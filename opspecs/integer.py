@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from nnfuzz.operators.families.intfactors import ConvProduct, MatMulProduct
-from nnfuzz.operators.families.intproduct import InInt32
+from nnfuzz.operators.families.intproduct import ConvProduct, InInt32, MatMulProduct
 from nnfuzz.operators.families.quantized import BYTES
 from nnfuzz.operators.operator import In, operator
 

@@ -8,9 +8,8 @@ from nnfuzz.ir.dtypes import ALL, DType
 from nnfuzz.ir.expr import total
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
-from nnfuzz.operators.families.axes import Along
 from nnfuzz.operators.families.operand import Operands
-from nnfuzz.operators.families.shape import DataMovement, resized
+from nnfuzz.operators.families.shape import Along, DataMovement, resized
 from nnfuzz.operators.families.window import per_axis
 from nnfuzz.operators.operator import In, operator
 

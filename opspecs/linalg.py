@@ -8,15 +8,15 @@ from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.expr import or_, product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
-from nnfuzz.operators.families.broadcast import narrowed
-from nnfuzz.operators.families.elementwise import products
-from nnfuzz.operators.families.matmul import (
+from nnfuzz.operators.families.broadcast import (
     factor_shapes,
     left_rank,
     multiplies,
+    narrowed,
     product_shape,
     right_factor,
 )
+from nnfuzz.operators.families.elementwise import products
 from nnfuzz.operators.families.sums import Summing, largest, summed
 from nnfuzz.operators.intervals import linear
 from nnfuzz.operators.operator import In, operator

@@ -8,9 +8,9 @@ import torch
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.operators.attributes import Choice
-from nnfuzz.operators.families.axes import may_be_one
 from nnfuzz.operators.families.loss import ClassLoss
 from nnfuzz.operators.families.norm import log_radius, log_shares, spread_mask
+from nnfuzz.operators.families.shape import may_be_one
 from nnfuzz.operators.intervals import Interval
 from nnfuzz.operators.operator import operator
 

@@ -11,7 +11,6 @@ import torch
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
-from nnfuzz.operators.families.axes import Along, may_be_one
 from nnfuzz.operators.families.broadcast import narrowed
 from nnfuzz.operators.families.composite import Composite, Moves
 from nnfuzz.operators.families.elementwise import single
@@ -29,7 +28,7 @@ from nnfuzz.operators.families.norm import (
     trailing,
 )
 from nnfuzz.operators.families.reduce import winners
-from nnfuzz.operators.families.shape import on_interval
+from nnfuzz.operators.families.shape import Along, may_be_one, on_interval
 from nnfuzz.operators.families.sums import largest
 from nnfuzz.operators.intervals import Interval, corners, monotone
 from nnfuzz.operators.operator import In, OpSpec, operator

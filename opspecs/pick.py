@@ -10,11 +10,17 @@ from torch import Tensor
 from nnfuzz.ir.dtypes import ALL, BOOLS, NUMBERS, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
-from nnfuzz.operators.families.axes import AXIS_OR_NONE
-from nnfuzz.operators.families.closing import OpenSize, emit_filled, filled
 from nnfuzz.operators.families.index import relocated
-from nnfuzz.operators.families.shape import Zeros, extent, resized
-from nnfuzz.operators.families.sorting import gaps, settled
+from nnfuzz.operators.families.reduce import gaps, settled
+from nnfuzz.operators.families.shape import (
+    AXIS_OR_NONE,
+    OpenSize,
+    Zeros,
+    emit_filled,
+    extent,
+    filled,
+    resized,
+)
 from nnfuzz.operators.intervals import Interval, everywhere
 from nnfuzz.operators.operator import In, OpSpec, operator
 from nnfuzz.operators.unexportable import DECOMPOSED

@@ -1,4 +1,4 @@
-"""Quantisation of tensors and back."""
+"""Quantisation of tensors and back, and products of quantised tensors, quantised again."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from nnfuzz.ir.dtypes import FLOAT8S, INT4S, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.elementwise import clipped_range, products
+from nnfuzz.operators.families.intproduct import ConvProduct, MatMulProduct, Requantised
 from nnfuzz.operators.families.quantized import (
     BYTES,
     SCALES,
@@ -24,6 +25,54 @@ from nnfuzz.operators.families.quantized import (
 from nnfuzz.operators.intervals import Interval, corners, everywhere
 from nnfuzz.operators.operator import In, OpSpec, operator
 from nnfuzz.operators.unexportable import DECOMPOSED
+
+
+def quantised_pair(b, param_rank, *scales):
+    """Input patterns of a and b, each with scale and zero point, then scale and zero point of the
+    result.
+
+    b: pattern of the second operand; a has the same ranks. param_rank: greatest rank of b's
+    parameters. scales: dtypes of the scales.
+    """
+    return (
+        In("A", BYTES, b.ranks),
+        In("S", scales, (0, 1), weight=True, narrow=True),
+        In("A", ranks=(0, 1), weight=True),
+        b,
+        In("S", ranks=(0, param_rank), weight=True, narrow=True),
+        In("B", ranks=(0, param_rank), weight=True),
+        In("S", ranks=(0, 1), weight=True, narrow=True),
+        In("Y", BYTES, (0, 1), weight=True),
+    )
+
+
+@operator
+class QLinearMatMul(MatMulProduct, Requantised):
+    """Quantised a @ b; int8 weights stay below 64, see `REDUCED`.
+
+    Source: ONNX QLinearMatMul-10, -21.
+    """
+
+    roles = "appbqqyy"
+    weight = 2.0
+    inputs = quantised_pair(In("B", BYTES, (1, 5)), 5, DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
+
+
+@operator
+class QLinearConv(ConvProduct, Requantised):
+    """Quantised convolution with an int32 bias whose scale is that of x times that of w.
+
+    int8 weights stay below 64, see `REDUCED`. Source: ONNX QLinearConv-10.
+    """
+
+    roles = "appbqqyyc"
+    variadic = (8, 9)
+    weight = 3.0
+    inputs = (
+        *quantised_pair(In("B", BYTES, (3, 5), weight=True), 1, DType.FLOAT32),
+        In("C", (DType.INT32,), (1, 1), weight=True),
+    )
+
 
 WORKING = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 PRECISIONS = {
@@ -150,7 +199,6 @@ class DequantizeLinear(Scaled):
         In("Q", ranks=(0, 1), weight=True),
     )
     variadic = (2, 3)
-    output = "T"
     typed = Choice((0, 0, 1), default=0)
     """Whether the model states the dtype of the output, possible from opset 23 on."""
     valid = (None, SCALES)

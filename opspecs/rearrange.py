@@ -7,9 +7,8 @@ import torch
 from nnfuzz.ir.dtypes import ALL
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
-from nnfuzz.operators.families.axes import AXES, positive
 from nnfuzz.operators.families.operand import Operands
-from nnfuzz.operators.families.shape import DataMovement, ZeroFilled
+from nnfuzz.operators.families.shape import AXES, DataMovement, ZeroFilled, positive
 from nnfuzz.operators.operator import In, operator
 
 

@@ -8,10 +8,9 @@ from typing import ClassVar
 import torch
 
 from nnfuzz.operators.attributes import Choice
-from nnfuzz.operators.families.cells import Activation, Gate
 from nnfuzz.operators.families.composite import Moves
 from nnfuzz.operators.families.elementwise import largest
-from nnfuzz.operators.families.recurrent import Recurrent
+from nnfuzz.operators.families.recurrent import Activation, Gate, Recurrent
 from nnfuzz.operators.intervals import Interval, distinct, hull, joined
 from nnfuzz.operators.operator import ANY_RANGE, OpSpec, operator
 from nnfuzz.operators.rounding import SINGLE

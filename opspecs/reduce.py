@@ -9,17 +9,20 @@ import torch
 
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.operators.attributes import Choice
-from nnfuzz.operators.families.axes import positive, signed
+from nnfuzz.operators.families.elementwise import exponent_limit
 from nnfuzz.operators.families.norm import shared
-from nnfuzz.operators.families.products import (
+from nnfuzz.operators.families.reduce import ArgReduction, Magnitudes, Reduction
+from nnfuzz.operators.families.shape import positive, signed
+from nnfuzz.operators.families.sums import (
+    Averaging,
+    Summing,
+    accumulated,
     crossing,
+    largest,
     magnitude_logs,
     multiplied,
     product_radius,
-    room,
 )
-from nnfuzz.operators.families.reduce import ArgReduction, Magnitudes, Reduction
-from nnfuzz.operators.families.sums import Averaging, Summing, accumulated, largest
 from nnfuzz.operators.operator import In, operator
 from nnfuzz.operators.rounding import (
     SINGLE,
@@ -168,7 +171,7 @@ class ReduceProd(Reduction):
             return []
         logs = magnitude_logs(x)
         whole = torch.sum(logs, self.axes) if self.axes else logs
-        return [whole - room(x)]
+        return [whole - exponent_limit(x)]
 
     def _grown(self, x):
         """Upper bound of partial products in any order."""

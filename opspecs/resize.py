@@ -9,10 +9,9 @@ import torch
 
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.operators.attributes import Choice
-from nnfuzz.operators.families.axes import sizes
 from nnfuzz.operators.families.operand import Operands
 from nnfuzz.operators.families.resample import cubic, interpolation, nearest, positions, triangle
-from nnfuzz.operators.families.shape import DataMovement
+from nnfuzz.operators.families.shape import DataMovement, sizes
 from nnfuzz.operators.families.sums import largest
 from nnfuzz.operators.families.window import chosen, per_axis
 from nnfuzz.operators.intervals import linear

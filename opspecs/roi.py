@@ -7,7 +7,7 @@ import torch
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
-from nnfuzz.operators.families.axes import sizes
+from nnfuzz.operators.families.shape import sizes
 from nnfuzz.operators.intervals import Interval, ends
 from nnfuzz.operators.operator import In, OpSpec, operator
 from nnfuzz.operators.rounding import lost_terms

@@ -10,7 +10,7 @@ from torch.nn import functional
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice, Sym
-from nnfuzz.operators.families.axes import sizes
+from nnfuzz.operators.families.shape import sizes
 from nnfuzz.operators.families.sums import Summing
 from nnfuzz.operators.intervals import Interval, linear
 from nnfuzz.operators.operator import In, OpSpec, operator

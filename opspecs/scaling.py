@@ -10,7 +10,6 @@ from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.expr import or_
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
-from nnfuzz.operators.families.axes import AXES, Along, positive
 from nnfuzz.operators.families.broadcast import narrowed
 from nnfuzz.operators.families.elementwise import Unary, products, single
 from nnfuzz.operators.families.norm import (
@@ -27,6 +26,7 @@ from nnfuzz.operators.families.norm import (
     stashed,
     trailing,
 )
+from nnfuzz.operators.families.shape import AXES, Along, positive
 from nnfuzz.operators.families.sums import largest
 from nnfuzz.operators.intervals import Interval, corners, ends
 from nnfuzz.operators.operator import In, operator

@@ -7,10 +7,15 @@ import math
 import torch
 
 from nnfuzz.operators.attributes import Choice
-from nnfuzz.operators.families.axes import Along
-from nnfuzz.operators.families.elementwise import Unary
-from nnfuzz.operators.families.products import magnitude_logs, multiplied, product_radius, room
-from nnfuzz.operators.families.sums import Summing, accumulated
+from nnfuzz.operators.families.elementwise import Unary, exponent_limit
+from nnfuzz.operators.families.shape import Along
+from nnfuzz.operators.families.sums import (
+    Summing,
+    accumulated,
+    magnitude_logs,
+    multiplied,
+    product_radius,
+)
 from nnfuzz.operators.intervals import Interval, linear
 from nnfuzz.operators.operator import In, operator
 from nnfuzz.operators.unexportable import HALF_PROMOTED, Unexportable
@@ -98,7 +103,9 @@ class CumProd(Running):
         return self.torch(x.abs().double().clamp(min=1.0))
 
     def domain(self, x):
-        return [magnitude_logs(x).sum(self.axis) - room(x)] if x.is_floating_point() else []
+        return (
+            [magnitude_logs(x).sum(self.axis) - exponent_limit(x)] if x.is_floating_point() else []
+        )
 
     def undefined(self, x):
         if x.lo.is_floating_point():

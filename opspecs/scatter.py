@@ -9,10 +9,17 @@ import torch
 from nnfuzz.ir.dtypes import ALL, NUMBERS
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
-from nnfuzz.operators.families.axes import AXIS
-from nnfuzz.operators.families.index import INDICES, Indexed, from_front, shape_within, span
-from nnfuzz.operators.families.scatter import Reduced, Scattering, put
-from nnfuzz.operators.families.shape import resized
+from nnfuzz.operators.families.index import (
+    INDICES,
+    Indexed,
+    Reduced,
+    Scattering,
+    from_front,
+    put,
+    shape_within,
+    span,
+)
+from nnfuzz.operators.families.shape import AXIS, resized
 from nnfuzz.operators.operator import In, operator
 from nnfuzz.operators.unexportable import DECOMPOSED, Unexportable
 

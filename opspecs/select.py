@@ -6,10 +6,9 @@ import torch
 
 from nnfuzz.ir.dtypes import NUMBERS, DType
 from nnfuzz.operators.attributes import Choice, Sym
-from nnfuzz.operators.families.axes import AXIS
 from nnfuzz.operators.families.operand import Operands
-from nnfuzz.operators.families.shape import resized
-from nnfuzz.operators.families.sorting import in_order, parted, settled
+from nnfuzz.operators.families.reduce import in_order, parted, settled
+from nnfuzz.operators.families.shape import AXIS, resized
 from nnfuzz.operators.intervals import Interval
 from nnfuzz.operators.operator import In, operator
 

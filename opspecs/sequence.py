@@ -7,8 +7,7 @@ import torch
 from nnfuzz.ir.dtypes import ALL, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
-from nnfuzz.operators.families.axes import Along, signed
-from nnfuzz.operators.families.shape import DataMovement
+from nnfuzz.operators.families.shape import Along, DataMovement, signed
 from nnfuzz.operators.operator import In, OpSpec, operator
 
 from .constant import Counting

@@ -8,10 +8,9 @@ from nnfuzz.ir.dtypes import ALL
 from nnfuzz.ir.expr import IntExpr, and_, or_, product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
-from nnfuzz.operators.families.axes import positive, signed
 from nnfuzz.operators.families.broadcast import wider
 from nnfuzz.operators.families.operand import Operands
-from nnfuzz.operators.families.shape import DataMovement, regrouped, same_product
+from nnfuzz.operators.families.shape import DataMovement, positive, regrouped, same_product, signed
 from nnfuzz.operators.operator import In, operator
 
 

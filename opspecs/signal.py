@@ -11,8 +11,8 @@ import torch
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice, Sym
-from nnfuzz.operators.families.axes import sizes
 from nnfuzz.operators.families.elementwise import Unary
+from nnfuzz.operators.families.shape import sizes
 from nnfuzz.operators.families.sums import Summing, largest
 from nnfuzz.operators.intervals import linear
 from nnfuzz.operators.operator import In, operator

@@ -6,14 +6,14 @@ import math
 
 import torch
 
-from nnfuzz.ir.dtypes import FLOATS, DType
+from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
-from nnfuzz.operators.families.axes import sizes
 from nnfuzz.operators.families.reduce import winners
+from nnfuzz.operators.families.shape import sizes
 from nnfuzz.operators.families.window import NO_AUTO_PAD
 from nnfuzz.operators.intervals import Interval
-from nnfuzz.operators.operator import In, operator
+from nnfuzz.operators.operator import operator
 from nnfuzz.operators.unexportable import DECOMPOSED
 
 from .pool import MaxPool, Pool
@@ -63,7 +63,6 @@ class MaxPoolIndices(Located, MaxPool):
     """MaxPool with its second output: positions in the flattened input, which `storage_order` = 1
     counts with the first spatial axis fastest. Source: ONNX MaxPool-12."""
 
-    copies = True
     storage_order = Choice((0, 0, 1))
 
     def type_transfer(self, x):
@@ -103,7 +102,6 @@ class MaxUnpool(Located):
     """
 
     copies = True
-    inputs = (In("T", FLOATS, (3, 5)),)
     auto_pad = NO_AUTO_PAD
     ceil_mode = Choice((0,))
     shaped = Choice((0, 1))

@@ -24,7 +24,7 @@ from nnfuzz.materialize.module import Interpreter
 from nnfuzz.materialize.opsets import READ_FROM, opset_range
 from nnfuzz.materialize.static import OnnxImportError
 from nnfuzz.operators import carriers
-from nnfuzz.operators.opaque import Opaque
+from nnfuzz.operators.foreign import Opaque
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.sandbox.wire import MAGIC, WireError, decode
 

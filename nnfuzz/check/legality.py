@@ -33,9 +33,9 @@ from nnfuzz.materialize.emit import OPSETS
 from nnfuzz.materialize.errors import GraphFault
 from nnfuzz.materialize.older import WHOLE
 from nnfuzz.materialize.protos import type_name
-from nnfuzz.operators.digest import BUILT_IN, specs_digest
 from nnfuzz.operators.draw import Draw, Sizes
 from nnfuzz.operators.operator import OpSpec, dtypes_of
+from nnfuzz.operators.registry import BUILT_IN, specs_digest
 
 
 class Judgements:

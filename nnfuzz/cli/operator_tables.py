@@ -59,7 +59,7 @@ def cached_facts(place: Path, find: Callable[[], list[OperatorFacts]]) -> list[O
 
 def _digest() -> str:
     """A digest of the sources and libraries that the facts follow from."""
-    from nnfuzz.operators.digest import specs_digest
+    from nnfuzz.operators.registry import specs_digest
 
     parts = [specs_digest((), ("check",)), version("onnx"), version("torch")]
     return hashlib.sha256(" ".join(parts).encode()).hexdigest()

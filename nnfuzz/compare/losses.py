@@ -12,8 +12,8 @@ from nnfuzz.compare.envelope import Enclosure
 from nnfuzz.compare.mismatch import Loss
 from nnfuzz.compare.precision import PRECISIONS
 from nnfuzz.ir.graph import Graph, Node
+from nnfuzz.operators.foreign import Opaque
 from nnfuzz.operators.intervals import Interval
-from nnfuzz.operators.opaque import Opaque
 
 MOST = 8
 """Nodes that are listed for an output: the others are usually further copies of these."""

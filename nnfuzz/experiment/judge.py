@@ -23,7 +23,7 @@ from nnfuzz.testcase.client import ProducerError
 from nnfuzz.triage.signature import Failure, HabitDetails
 
 OPAQUE = "Opaque"
-"""The name of nnfuzz.operators.opaque.Opaque in a graph."""
+"""The name of nnfuzz.operators.foreign.Opaque in a graph."""
 BLIND = "the model without the fault gets no further"
 """The message of an outcome that does not name the fault for which a model must be refused."""
 

@@ -34,7 +34,7 @@ from nnfuzz.feedback.support import (
 )
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.materialize.opsets import exporter_of
-from nnfuzz.operators.digest import specs_digest
+from nnfuzz.operators.registry import specs_digest
 from nnfuzz.records.config import CampaignConfig
 
 _GENERAL = tuple(BackendOptions.__dataclass_fields__)  # limits, not behaviour

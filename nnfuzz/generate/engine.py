@@ -19,8 +19,8 @@ from nnfuzz.generate.resizing import Resizable
 from nnfuzz.generate.splice import splice
 from nnfuzz.ir.graph import Graph
 from nnfuzz.operators.draw import Draw
-from nnfuzz.solve.decided import DecidedStore
 from nnfuzz.solve.session import SolverSession
+from nnfuzz.solve.store import DecidedStore
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ from nnfuzz.ir.support_key import edge_key
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.operator import OpSpec
-from nnfuzz.solve.decided import DecidedStore, EagerDraw
+from nnfuzz.solve.store import DecidedStore, EagerDraw
 
 TWICE = 0.3
 """Probability of a second change."""

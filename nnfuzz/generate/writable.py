@@ -15,7 +15,7 @@ from nnfuzz.ir.graph import Node
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.motif import Motif
 from nnfuzz.operators.operator import OpSpec
-from nnfuzz.solve.decided import DecidedStore
+from nnfuzz.solve.store import DecidedStore
 
 TRIED = 12
 """Graphs in which a motif is tried: some motifs have forms with other operators."""

@@ -15,8 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnfuzz.inputs.program import InvalidCause, Program, Values, Violation
-from nnfuzz.inputs.stability import tolerance
+from nnfuzz.inputs.program import InvalidCause, Program, Values, Violation, tolerance
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.operators.carriers import array, rounded
 from nnfuzz.operators.operator import ANY_RANGE, OpSpec, Range, flatten

@@ -1,9 +1,15 @@
-"""A concrete graph, prepared for running it many times in its own dtypes."""
+"""A concrete graph, prepared for running it many times in its own dtypes; the stability of values.
+
+Floor, Cast to integers, comparisons, ArgMax and the like jump. An element so near to a jump that a
+rounding error can move it across is unstable: neither it nor what depends on it can be compared
+between compilers, so the search prefers parameters with few of them. An element exactly on the edge
+counts as stable, since it is there by construction (a constant, an integer, equal operands).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -16,7 +22,7 @@ from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.operators.carriers import settled, unfit
 from nnfuzz.operators.families.composite import Composite
 from nnfuzz.operators.families.shape import DataMovement
-from nnfuzz.operators.opaque import Opaque
+from nnfuzz.operators.foreign import Opaque
 from nnfuzz.operators.operator import ANY_RANGE, OpSpec, Range, flatten
 
 
@@ -195,3 +201,63 @@ def all_finite(x: Tensor) -> bool:
     A finite sum proves it for a tenth of the cost; a sum may also overflow.
     """
     return math.isfinite(x.sum().item()) or bool(torch.isfinite(x).all())
+
+
+AMPLIFIED = 32
+"""Distance in ULP within which an edge is too near, since errors grow on the way to it."""
+
+
+def tolerance(inputs: list[Tensor]) -> float:
+    """The distance from an edge below which rounding may decide, for a node with these inputs."""
+    floats = [x for x in inputs if x.is_floating_point() and x.numel()]
+    if not floats:
+        return 0.0
+    size = max([abs(end.item()) for x in floats for end in torch.aminmax(x.detach())])
+    return AMPLIFIED * torch.finfo(floats[0].dtype).eps * (0.5 + size)
+
+
+def decisive(program: Program) -> list[int]:
+    """Positions of nodes with a discontinuity, except where both operands are one value."""
+    return [
+        i
+        for i, node in enumerate(program.graph.nodes)
+        if type(node.op).margins is not OpSpec.margins
+        and len(set(node.inputs)) == len(node.inputs)
+        and any(program.dtypes[name].is_float for name in node.inputs)
+    ]
+
+
+def shaky(program: Program, positions: list[int], values: Values) -> Iterator[tuple[int, int, int]]:
+    """(position, elements next to an edge, elements) of every decisive node."""
+    for i in positions:
+        node = program.graph.nodes[i]
+        inputs = [values[name] for name in node.inputs]
+        margins = [m for m in node.op.margins(*inputs) if m.numel()]
+        if margins:
+            near = tolerance(inputs)
+            count = sum(_between(m, near) for m in margins)
+            yield i, count, sum(m.numel() for m in margins)
+
+
+def _between(margin: Tensor, near: float) -> int:
+    """Number of elements in (0, near); usually none, which the minimum shows quickly."""
+    least = margin.min().item()
+    if least >= near:
+        return 0
+    return int(torch.count_nonzero((margin > 0) & (margin < near)))
+
+
+def stable_share(program: Program, positions: list[int], values: Values) -> float:
+    """Share of the elements of all decisive nodes that are not next to a discontinuity.
+
+    1 if there is no such node. All nodes have equal weight.
+    """
+    with torch.no_grad():
+        shares = [1 - count / total for _, count, total in shaky(program, positions, values)]
+    return sum(shares) / len(shares) if shares else 1.0
+
+
+def least_stable(program: Program, positions: list[int], values: Values) -> int | None:
+    """The first node, by position, with an element next to an edge."""
+    with torch.no_grad():
+        return next((i for i, count, _ in shaky(program, positions, values) if count), None)

@@ -30,10 +30,12 @@ from nnfuzz.inputs.program import (
     Values,
     Violation,
     admitted_ranges,
+    decisive,
     index_ranges,
+    least_stable,
+    stable_share,
 )
 from nnfuzz.inputs.range_hints import range_hints
-from nnfuzz.inputs.stability import decisive, least_stable, stable_share
 from nnfuzz.ir.graph import Graph
 from nnfuzz.operators.carriers import tensor
 from nnfuzz.operators.operator import ANY_RANGE, Range
@@ -81,7 +83,7 @@ class Found:
     """Parameters by name, in the graph's dtypes, and the outputs PyTorch computes from them.
 
     draws, steps: number of complete draws and gradient steps. seconds: wall time. stable: share of
-    the decided elements that rounding errors do not change (nnfuzz.inputs.stability). values: all
+    the decided elements that rounding errors do not change (nnfuzz.inputs.program). values: all
     values of the graph as tensors.
     """
 

@@ -5,7 +5,7 @@ plain ints. Every node carries the interval `[lo, hi]` that the domains of its v
 which lets most comparisons fold to True or False when they are built. Division and remainder
 round towards minus infinity, as Python's do, and demand a divisor that cannot be zero.
 
-Three interpretations: `evaluate` (here), `nnfuzz.solve.domains` (intervals) and
+Three interpretations: `evaluate` (here), `nnfuzz.solve.propagation` (intervals) and
 `nnfuzz.solve.smt` (Z3).
 """
 

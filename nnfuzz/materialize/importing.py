@@ -33,7 +33,7 @@ from nnfuzz.materialize.static import (
     static,
 )
 from nnfuzz.materialize.walk import bodies, qualified_name
-from nnfuzz.operators.opaque import Opaque
+from nnfuzz.operators.foreign import Opaque
 from nnfuzz.operators.operator import ConstraintError
 from nnfuzz.operators.registry import OpRegistry
 

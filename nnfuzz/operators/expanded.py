@@ -10,21 +10,18 @@ import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from torch import Tensor
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
+from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.composite import Apply, Composite
 from nnfuzz.operators.foreign import Foreign
 from nnfuzz.operators.operator import OpSpec
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from nnfuzz.ir.types import TensorType
 
 Arrays = Mapping[str, np.ndarray]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from nnfuzz.ir.types import TensorType
-from nnfuzz.operators.pattern import ANY_RANGE, Range, meets, per_input
+from nnfuzz.operators.typed import ANY_RANGE, Range, meets, per_input
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -4,7 +4,7 @@ A class is the operator, an instance is the operator with its attributes set. Wh
 attributes may hold expressions; `concrete` evaluates them. See docs/HOW_IT_WORKS.md for the tour
 and `nnfuzz.operators.families` for the base classes that keep a usual spec at five lines.
 
-The contract has four parts: attributes (`attributed.py`), types (`typed.py`), numbers
+The contract has four parts: attributes (`attributes.py`), types (`typed.py`), numbers
 (`numeric.py`), and here the operator's meaning and the exceptions from it.
 """
 
@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.numeric import Numeric
-from nnfuzz.operators.pattern import ANY_RANGE, In, Range, meets, per_input
-from nnfuzz.operators.typed import ConstraintError, Typed
+from nnfuzz.operators.typed import ANY_RANGE, ConstraintError, In, Range, Typed, meets, per_input
 from nnfuzz.operators.unexportable import Unexportable
 
 if TYPE_CHECKING:
@@ -51,8 +50,9 @@ class OpSpec(Typed, Numeric):
     com.microsoft. Models import version 1 of such a domain."""
 
     since: ClassVar[int] = 7
-    """The first ai.onnx opset that `onnx` lowers to. Which signatures and instances have a form at
-    opsets before 11 is found by trial (nnfuzz.materialize.older)."""
+    """The first ai.onnx opset that `onnx` lowers to; 13 at least for operators of other domains.
+    Which signatures and instances have a form at opsets before 11 is found by trial
+    (nnfuzz.materialize.older)."""
 
     weight: ClassVar[float] = 1.0
     """How often generation picks the operator, relative to the others."""
@@ -61,9 +61,10 @@ class OpSpec(Typed, Numeric):
     """Where PyTorch's exporters fail on the operator; generation for that exporter avoids it."""
 
     unset: ClassVar[Mapping[str, str]] = {}
+    """Why attributes of the ONNX operator of that name are never set; `ops check` asks for it."""
+
     usual: ClassVar[Mapping[str, Any]] = {}
     """Of attributes that say how a model spells the operator, the values that exporters use."""
-    """Why attributes of the ONNX operator of that name are never set; `ops check` asks for it."""
 
     plain: ClassVar[type[OpSpec] | None] = None
     """The operator that this one is a mode of: with the same inputs and outputs, but for the
@@ -150,6 +151,7 @@ def operator(cls: type[S]) -> type[S]:
     """Mark a class as a complete operator spec, so that registries find it."""
     cls.operator_name = cls.name = vars(cls).get("name") or cls.__name__
     cls.onnx_domain = cls.name.rpartition(".")[0]
+    cls.since = max(cls.since, 13) if cls.onnx_domain else cls.since
     return cls
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import importlib
+import importlib.metadata
+import importlib.util
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from importlib.metadata import entry_points
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from nnfuzz.operators.opaque import Opaque
+from nnfuzz.operators.foreign import Opaque
 from nnfuzz.operators.operator import OpSpec
 from nnfuzz.operators.waiver import NONE, Waivers
 
@@ -167,3 +171,30 @@ def modules(module: ModuleType) -> Iterator[ModuleType]:
     if hasattr(module, "__path__"):
         for info in sorted(pkgutil.iter_modules(module.__path__), key=lambda i: i.name):
             yield from modules(importlib.import_module(f"{module.__name__}.{info.name}"))
+
+
+BUILT_IN = "nnfuzz.opspecs"
+_ROOMS = ("ir", "operators", "solve", "materialize", "generate", "inputs")
+
+
+def specs_digest(plugins: Iterable[str] = (), further: Iterable[str] = ()) -> str:
+    """A digest of everything that decides a probe's model: sources, plug-ins, versions.
+
+    further: rooms of nnfuzz whose sources count as well.
+    """
+    digest = hashlib.sha256()
+    for path in _sources(plugins, (*_ROOMS, *further)):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    for point in importlib.metadata.entry_points(group="nnfuzz.opspecs"):
+        version = point.dist.version if point.dist else ""
+        digest.update(f"{point.value} {version}".encode())
+    return digest.hexdigest()
+
+
+def _sources(plugins: Iterable[str], rooms: Iterable[str]) -> list[Path]:
+    folders = []
+    for name in (BUILT_IN, *(f"nnfuzz.{room}" for room in rooms)):
+        spec = importlib.util.find_spec(name)
+        folders += list(spec.submodule_search_locations or ()) if spec else []
+    files = [path for folder in folders for path in sorted(Path(folder).rglob("*.py"), key=str)]
+    return files + [Path(plugin) for plugin in plugins]

@@ -13,8 +13,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.operator import OpSpec
 from nnfuzz.reduction.edit import FOCUS, Edit
 from nnfuzz.reduction.subject import Inapplicable, Subject, clipped, fitted, rebuilt, restricted
-from nnfuzz.solve.domains import Contradiction
-from nnfuzz.solve.propagation import Propagator
+from nnfuzz.solve.propagation import Contradiction, Propagator
 from nnfuzz.solve.smt import SmtSolver
 
 SIZED = {

@@ -16,17 +16,12 @@ from ..activation import Gelu
 from ..arithmetic import Add
 from ..gates import Swish
 
-RARE = 1.0
-"""The weight of these operators: forty of them get a sixth of the places in a graph."""
-
 
 @operator
 class PlainGelu(Gelu):
     """x * Phi(x). Source: com.microsoft.Gelu-1."""
 
     name = "com.microsoft.Gelu"
-    since = 13
-    weight = RARE
     approximate = Choice(("none",))
 
     def onnx(self, emit, x):
@@ -38,8 +33,6 @@ class QuickGelu(Swish):
     """x * sigmoid(alpha x). Source: com.microsoft.QuickGelu-1."""
 
     name = "com.microsoft.QuickGelu"
-    since = 13
-    weight = RARE
     alpha = Choice((1.702, 1.702, 1.0, 0.5, 2.0))
 
     def onnx(self, emit, x):
@@ -49,8 +42,6 @@ class QuickGelu(Swish):
 class Biased(Composite):
     """A function of the sum of a tensor and a vector along its last axis."""
 
-    since = 13
-    weight = RARE
     inputs = (In("T", FLOATS, (1, 5)), In("T", ranks=(1, 1), weight=True))
 
     def requires(self, x, *bias):
@@ -71,9 +62,6 @@ class Biased(Composite):
 
     def value_range(self, x, *bias):
         return self.function().value_range(Add().value_range(x, *bias) if bias else x)
-
-    def onnx(self, emit, *values):
-        return emit(self.name, *values)
 
 
 @operator

@@ -20,7 +20,6 @@ from ..arithmetic import Add
 from ..attention import Attention
 from ..linalg import MatMul
 from ..rotary import ANGLES, RotaryEmbedding
-from .activation import RARE
 from .products import COLUMNS, SCALE, MatMulIntegerToFloat
 
 FLOAT = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
@@ -33,7 +32,6 @@ class OldRotaryEmbedding(RotaryEmbedding):
 
     name = "com.microsoft.RotaryEmbedding"
     since = 13
-    weight = RARE
     inputs = (
         In("T", FLOAT, (3, 4)),
         ANGLES,
@@ -73,34 +71,17 @@ class Padded(MaskedSoftmax):
         return [*super().domain(x, *mask), x.abs() - 1000]
 
 
-@operator
-class MultiHeadAttention(Attention):
-    """Attention of as many heads of keys as of queries.
+QUERIES = (In("T", FLOAT, (3, 3)), In("T", ranks=(3, 3)), In("T", ranks=(3, 3)))
+"""Q, K and V of rank 3."""
 
-    Behind Q, K and V come, each optional, a vector that is added to all of them (where `biased`),
-    what is added to the scores, and past keys and values. `padding`: how many of the last keys take
-    no part. Source: com.microsoft.MultiHeadAttention-1.
-    """
 
-    name = "com.microsoft.MultiHeadAttention"
+class OptionalInputs(Attention):
+    """Attention of tensors of rank 3. `inputs` are `QUERIES` and one pattern for the others."""
+
     since = 13
-    weight = RARE
-    inputs = (
-        In("T", FLOAT, (3, 3)),
-        In("T", ranks=(3, 3)),
-        In("T", ranks=(3, 3)),
-        In("T", ranks=(1, 4)),
-    )
     variadic = (3, 7)
-    kv_heads = HEADS
-    groups = Choice((1,))
-    scale = Choice((None, None, 1.0, 0.5, 0.25))
-    softcap = Choice((0.0,))
-    is_causal = Choice((0, 0, 1))
     qk = Choice((None,))
     softmax_precision = Choice((None,))
-    biased = Choice((0, 0, 1), default=0)
-    padding = Choice((0, 0, 0, 1, 2), default=0)
 
     @classmethod
     def signatures(cls):
@@ -110,6 +91,24 @@ class MultiHeadAttention(Attention):
     @lru_cache
     def patterns(cls, count):
         return (*cls.inputs[:3], *cls.inputs[3:] * (count - 3))
+
+
+@operator
+class MultiHeadAttention(OptionalInputs):
+    """Attention of as many heads of keys as of queries.
+
+    Behind Q, K and V come, each optional, a vector that is added to all of them (where `biased`),
+    what is added to the scores, and past keys and values. `padding`: how many of the last keys take
+    no part. Source: com.microsoft.MultiHeadAttention-1.
+    """
+
+    name = "com.microsoft.MultiHeadAttention"
+    inputs = (*QUERIES, In("T", ranks=(1, 4)))
+    kv_heads = HEADS
+    groups = Choice((1,))
+    softcap = Choice((0.0,))
+    biased = Choice((0, 0, 1), default=0)
+    padding = Choice((0, 0, 0, 1, 2), default=0)
 
     def _bias(self, inputs):
         return inputs[3:4] if self.biased else ()
@@ -196,8 +195,6 @@ class PackedAttention(Composite):
     """
 
     name = "com.microsoft.Attention"
-    since = 13
-    weight = RARE
     inputs: ClassVar[tuple[In, ...]] = (
         In("T", FLOAT, (3, 3)),
         In("T", ranks=(2, 2), weight=True),
@@ -263,7 +260,7 @@ class QuantisedAttention(PackedAttention):
     """
 
     name = "com.microsoft.QAttention"
-    weight = 4 * RARE  # few values are bytes
+    weight = 4.0  # few values are bytes
     inputs = (
         In("A", (DType.UINT8,), (3, 3)),
         In("B", BYTES, (2, 2), weight=True),

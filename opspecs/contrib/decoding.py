@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 import torch
 
@@ -15,10 +13,8 @@ from nnfuzz.operators.families.composite import Moves
 from nnfuzz.operators.operator import In, operator
 from nnfuzz.operators.waiver import Waiver
 
-from ..attention import Attention
 from ..rotary import RotaryEmbedding
-from .activation import RARE
-from .attention import FLOAT, HEADS, MultiHeadAttention
+from .attention import FLOAT, QUERIES, MultiHeadAttention, OptionalInputs
 
 BLOCK = 8
 """Features of a head come in such blocks; with rotations in two of them (the kernel's own
@@ -46,7 +42,7 @@ class WithSink(MaskedSoftmax):
 
 
 @operator
-class GroupQueryAttention(Attention):
+class GroupQueryAttention(OptionalInputs):
     """Attention whose heads share keys and values by groups, and which appends to a cache.
 
     Behind Q, K and V come past keys and values, cosines and sines (where `rotary` is not None),
@@ -58,24 +54,13 @@ class GroupQueryAttention(Attention):
     """
 
     name = "com.microsoft.GroupQueryAttention"
-    since = 13
-    weight = 4 * RARE  # few other nodes have values that fit
-    inputs = (
-        In("T", FLOAT, (3, 3)),
-        In("T", ranks=(3, 3)),
-        In("T", ranks=(3, 3)),
-        In("T", ranks=(2, 4)),
-    )
-    variadic = (3, 7)
+    weight = 4.0  # few other nodes have values that fit
+    inputs = (*QUERIES, In("T", ranks=(2, 4)))
     kv_heads = Choice(lambda op, q, *_: [n for n in (1, 1, 1, 2) if _holds(q, n)] or (1,))
     groups = Choice(
         lambda op, q, *_: [n for n in (1, 2, 2, 3) if _holds(q, n * op.kv_heads)] or (1,)
     )
-    scale = Choice((None, None, 1.0, 0.5, 0.25))
-    softcap = Choice((0.0, 0.0, 2.0, 10.0))
     is_causal = Choice((1, 1, 1, 0))
-    qk = Choice((None,))
-    softmax_precision = Choice((None,))
     rotary = Choice(
         lambda op, q, *_: (
             (None, None, "halves", "pairs") if _holds(q, 2 * op.kv_heads * op.groups) else (None,)
@@ -83,15 +68,6 @@ class GroupQueryAttention(Attention):
     )
     keys_seen = Choice(lambda op, *_: (0, 0, 1, 2, 5) if op.is_causal else (0,))
     smooth = Choice((0, 0, 0, 1))
-
-    @classmethod
-    def signatures(cls):
-        return super(Attention, cls).signatures()
-
-    @classmethod
-    @lru_cache
-    def patterns(cls, count):
-        return (*cls.inputs[:3], *cls.inputs[3:] * (count - 3))
 
     @property
     def window(self):
@@ -210,9 +186,8 @@ class DecoderMaskedMultiHeadAttention(MultiHeadAttention):
     """
 
     name = "com.microsoft.DecoderMaskedMultiHeadAttention"
-    weight = 4 * RARE  # few other nodes have values that fit
+    weight = 4.0  # few other nodes have values that fit
     inputs = (In("T", FLOAT[:2], (3, 3)), *MultiHeadAttention.inputs[1:])
-    kv_heads = HEADS
     is_causal = Choice((0,))
     position = Choice((0, 1, 1, 2, 4))
 

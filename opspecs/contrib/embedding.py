@@ -12,7 +12,6 @@ from nnfuzz.operators.operator import In, operator
 from ..arithmetic import Add
 from ..index import Gather
 from ..norm import LayerNormalization
-from .activation import RARE
 
 TABLE = In("T", ranks=(2, 2), weight=True)
 VECTOR = In("T", ranks=(1, 1), weight=True)
@@ -30,8 +29,6 @@ class EmbedLayerNormalization(Composite):
     """
 
     name = "com.microsoft.EmbedLayerNormalization"
-    since = 13
-    weight = RARE
     inputs = (
         IDS,
         In("T", (DType.FLOAT32, DType.FLOAT16), (2, 2), weight=True),
@@ -42,7 +39,6 @@ class EmbedLayerNormalization(Composite):
         TABLE,
     )
     variadic = (5, 7)
-    output = "T"
     epsilon = Normalization.epsilon
     summed = Choice((0, 0, 1))
 

@@ -22,7 +22,6 @@ from ..gates import Swish
 from ..linalg import MatMul
 from ..norm import Softmax
 from ..reduce import ReduceSum
-from .activation import RARE
 from .packed import Unpacked
 
 KINDS = ("relu", "silu", "identity", "swiglu")
@@ -85,8 +84,6 @@ class Mixture(Composite):
     `per`: how many experts a token goes through. `activation`: "swiglu" takes pairs of neighbours.
     """
 
-    since = 13
-    weight = RARE
     per = Choice((1, 2, 2, 3))
     activation = Choice(KINDS)
     normalize_routing_weights = Choice((0, 1))
@@ -101,6 +98,9 @@ class Mixture(Composite):
 
     def type_transfer(self, x, *_):
         return [x]
+
+    def cost(self, x, router, first, *_):
+        return 4 * x.elements * first.shape[0] * first.shape[1]
 
     def _middle(self, apply, h):
         """The activation of the middle layer."""
@@ -194,9 +194,6 @@ class MoE(Mixture):
         )
         return [TensorType(d, s) for d, s in zip(dtypes, shapes)]
 
-    def cost(self, x, router, first, *_):
-        return 4 * x.elements * first.shape[0] * first.shape[1]
-
     def compose(self, apply, x, router, first, second, *biases):
         bias, last = biases[:1], biases[1:]
         return [self._mixed(apply, x, router, first, bias, second, last)]
@@ -268,9 +265,6 @@ class QMoE(Mixture):
             (experts, *self._scales(width, middle)),
         )
         return [TensorType(d, s) for d, s in zip(dtypes, shapes)]
-
-    def cost(self, x, router, first, *_):
-        return 4 * x.elements * first.shape[0] * first.shape[1]
 
     def compose(self, apply, x, router, first, scales, second, others):
         weights = [self._floats(apply, *pair) for pair in ((first, scales), (second, others))]

@@ -10,8 +10,13 @@ import torch
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.broadcast import (
+    factor_shapes,
+    multiplies,
+    product_shape,
+    right_factor,
+)
 from nnfuzz.operators.families.composite import Composite
-from nnfuzz.operators.families.matmul import factor_shapes, multiplies, product_shape, right_factor
 from nnfuzz.operators.families.sums import Summing
 from nnfuzz.operators.intervals import linear
 from nnfuzz.operators.operator import In, OpSpec, operator
@@ -20,7 +25,6 @@ from ..activation import Clip, Elu, HardSigmoid, LeakyRelu, Relu, Sigmoid, Softp
 from ..arithmetic import Add
 from ..conv import Conv
 from ..linalg import SCALES, Gemm
-from .activation import RARE
 
 SINGLES = (DType.FLOAT32, DType.FLOAT64, DType.FLOAT16)
 
@@ -33,8 +37,6 @@ class TransposeMatMul(Summing):
     """
 
     name = "com.microsoft.TransposeMatMul"
-    since = 13
-    weight = RARE
     exactness = ""
     inputs = (In("T", (*SINGLES, DType.BFLOAT16), (2, 5)), In("T", ranks=(2, 5)))
     transA = Choice((0, 1))
@@ -135,8 +137,6 @@ FUNCTIONS: Mapping[str, tuple[OpSpec, tuple[float, ...]]] = {
 class Activated(Composite):
     """An operator, the sum with a further input if there is one, and an activation function."""
 
-    since = 13
-    weight = RARE
     exactness = ""
     core: ClassVar[type[OpSpec]]
     activation: Any
@@ -165,17 +165,13 @@ class FusedGemm(Activated, Gemm):
 
     name = "com.microsoft.FusedGemm"
     core = Gemm
-    weight = 2.0 * RARE
+    weight = 2.0
     takes_empty = False
     inputs = (
         In("T", SINGLES, (2, 2)),
         In("T", ranks=(2, 2), weight=True),
         In("T", ranks=(0, 2), weight=True),
     )
-    alpha = SCALES
-    beta = SCALES
-    transA = Choice((0, 1))
-    transB = Choice((0, 1))
     activation = Choice([name for name in FUNCTIONS if name != "Clip"])
 
     def onnx(self, emit, *values):

@@ -11,7 +11,6 @@ from nnfuzz.operators.operator import In, operator
 
 from ..roi import OfRegions
 from ..sample import OLD_MODES, GridSample, GridSampleNearest, Sampling
-from .activation import RARE
 
 IMAGE = In("T", (DType.FLOAT32,), (4, 4))
 
@@ -20,7 +19,7 @@ class OldSampling(Sampling):
     """How a model writes GridSample as it was before ONNX had it."""
 
     since = 13
-    weight = RARE
+    weight = 1.0
     inputs = (IMAGE, In("T", ranks=(4, 4)))
 
     def onnx(self, emit, x, grid):
@@ -55,8 +54,7 @@ class CropAndResize(OfRegions):
     """
 
     name = "com.microsoft.CropAndResize"
-    since = 13
-    weight = 2 * RARE
+    weight = 2.0
     copies = True
     inputs = (
         IMAGE,
@@ -171,9 +169,6 @@ class CropAndResize(OfRegions):
                 near = near | ((p - p.floor() - 0.5).abs() <= blur)
             mask = mask | self._along(near, axis)
         return mask
-
-    def radius(self, u, y, x, boxes, images):
-        return 0.0
 
     def onnx(self, emit, x, boxes, images):
         size = emit.const(self.size, DType.INT32)

@@ -8,11 +8,10 @@ import torch
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.operators.intervals import Interval
-from nnfuzz.operators.operator import ANY_RANGE, In, OpSpec, operator
+from nnfuzz.operators.operator import In, OpSpec, operator
 from nnfuzz.operators.rounding import underflow
 
 from ..einsum import LARGEST
-from .activation import RARE
 
 CONDITION = 64.0
 """Greatest product of the norms of a matrix and its inverse."""
@@ -30,8 +29,7 @@ class Inverse(OpSpec):
     """The inverses of the matrices of the last two axes. Source: com.microsoft.Inverse-1."""
 
     name = "com.microsoft.Inverse"
-    since = 13
-    weight = 2 * RARE  # few matrices are square
+    weight = 2.0  # few matrices are square
     inputs = (In("T", (DType.FLOAT32, DType.FLOAT64, DType.FLOAT16), (2, 5)),)
 
     def requires(self, x):
@@ -40,9 +38,6 @@ class Inverse(OpSpec):
 
     def type_transfer(self, x):
         return [x]
-
-    def infer_input_types(self, draw, first, dtypes, output):
-        return [output.with_dtype(dtypes[0])]
 
     def cost(self, x):
         return x.numel * x.shape[-1]
@@ -54,9 +49,6 @@ class Inverse(OpSpec):
         """Matrices of numbers of usual size that are far from having no inverse."""
         norms = [y.abs().sum(-1).amax(-1) for y in (x, inverse(x))]
         return [norms[0] * norms[1] - CONDITION, *(norm - 2.0**12 for norm in norms)]
-
-    def value_range(self, x):
-        return ANY_RANGE
 
     def radius(self, u, y, x):
         """In elimination with pivoting, each element is off by n u times the largest one."""

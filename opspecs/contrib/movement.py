@@ -5,9 +5,7 @@ from __future__ import annotations
 from nnfuzz.ir.dtypes import INTS, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
-from nnfuzz.operators.families.axes import Along
-from nnfuzz.operators.families.closing import emit_filled
-from nnfuzz.operators.families.shape import DataMovement
+from nnfuzz.operators.families.shape import Along, DataMovement, emit_filled
 from nnfuzz.operators.operator import In, operator
 
 from ..gather import GatherND
@@ -15,7 +13,6 @@ from ..index import Trilu
 from ..pick import Unique
 from ..pool import MaxPool
 from ..shape import Unsqueeze
-from .activation import RARE
 
 MOVED = (DType.FLOAT32, DType.FLOAT64, DType.FLOAT16, *INTS, DType.BOOL)
 
@@ -26,7 +23,6 @@ class OldTrilu(Trilu):
 
     name = "com.microsoft.Trilu"
     since = 13
-    weight = RARE
     inputs = (In("T", (DType.FLOAT32, DType.FLOAT64, DType.INT64), (2, 5)),)
 
 
@@ -35,8 +31,6 @@ class OldGatherND(GatherND):
     """GatherND without batches. Source: com.microsoft.GatherND-1."""
 
     name = "com.microsoft.GatherND"
-    since = 13
-    weight = RARE
     unexportable = ()
     inputs = (In("T", MOVED, (1, 5)), In("I", (DType.INT64,), (1, 6), index=True))
     batch_dims = Choice((0,))
@@ -50,8 +44,6 @@ class ExpandDims(Unsqueeze):
     """Unsqueeze by one axis, an operand of rank 0. Source: com.microsoft.ExpandDims-1."""
 
     name = "com.microsoft.ExpandDims"
-    since = 13
-    weight = RARE
     takes_empty = False
     inputs = (In("T", MOVED, (0, 4)),)
     axes = Choice(by=lambda draw, op, x, *_: (draw.integer(-x.rank - 1, x.rank),))
@@ -76,8 +68,6 @@ class UnfoldTensor(Along, DataMovement):
     """
 
     name = "com.microsoft.UnfoldTensor"
-    since = 13
-    weight = RARE
     copies = True
     inputs = (In("T", MOVED, (1, 4)),)
     size = Choice((1, 2, 3))
@@ -114,8 +104,7 @@ class NhwcMaxPool(MaxPool):
     """MaxPool of bytes with channels last. Source: com.microsoft.NhwcMaxPool-1."""
 
     name = "com.microsoft.NhwcMaxPool"
-    since = 13
-    weight = 2 * RARE
+    weight = 2.0
     inputs = (In("T", (DType.UINT8, DType.INT8), (3, 5)),)
 
     def _first(self, t):
@@ -150,8 +139,6 @@ class OldUnique(Unique):
     """
 
     name = "com.microsoft.Unique"
-    since = 13
-    weight = RARE
     inputs = (In("T", (DType.FLOAT32,), (1, 1)),)
     axis = Choice((None,))
     sorted = Choice((0,))

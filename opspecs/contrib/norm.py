@@ -16,7 +16,6 @@ from ..arithmetic import Add, Mul
 from ..gates import Swish
 from ..norm import LayerNormalization
 from ..scaling import RMSNormalization
-from .activation import RARE
 
 TYPES = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 VECTOR = In("T", ranks=(1, 1), weight=True)
@@ -24,9 +23,6 @@ VECTOR = In("T", ranks=(1, 1), weight=True)
 
 class Grouped(Composite):
     """A composite of a few steps whose first output is like its first input."""
-
-    since = 13
-    weight = RARE
 
     def cost(self, x, *_):
         return 12 * x.elements
@@ -204,9 +200,6 @@ class GatedAdd(Grouped):
 
     def compose(self, apply, x, y, gate):
         return [apply(Add(), x, apply(Mul(), y, gate))]
-
-    def onnx(self, emit, *values):
-        return emit(self.name, *values)
 
 
 @operator

@@ -18,7 +18,6 @@ from ..arithmetic import Add
 from ..index import Gather
 from ..linalg import MatMul
 from ..quantize import BlockDequantizeLinear
-from .activation import RARE
 
 BLOCKS = Choice((16, 16, 32, 64))
 TRANSPOSED = Moves(lambda t: t.t())
@@ -88,8 +87,6 @@ LOHI = ("lo", "hi")
 class Blocked(Composite):
     """An operator of a matrix (N, K) of small numbers in blocks along K, each with a scale."""
 
-    since = 13
-    weight = RARE
     bits = Choice((4, 4, 8, 2))
     block = BLOCKS
 
@@ -231,8 +228,6 @@ class GatherBlockQuantized(Blocked):
         In("B", ranks=(2, 2), weight=True),
     )
     variadic = (3, 4)
-    output = "T"
-    bits = Choice((4, 4, 8, 2))
 
     def _columns(self, b):
         return b.shape[1] * 8 // self.bits

@@ -10,15 +10,13 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.composite import Composite
-from nnfuzz.operators.families.intfactors import MatMulProduct
-from nnfuzz.operators.families.intproduct import Requantised
+from nnfuzz.operators.families.intproduct import MatMulProduct, Requantised
 from nnfuzz.operators.families.quantized import BYTES, SCALES
 from nnfuzz.operators.intervals import corners, monotone
 from nnfuzz.operators.operator import In, operator
 from nnfuzz.operators.rounding import sum_radius
 
 from ..quantize import DynamicQuantizeLinear
-from .activation import RARE
 
 SCALE = In("S", (DType.FLOAT32,), (0, 1), weight=True, narrow=True)
 
@@ -36,8 +34,7 @@ class TimesMatrix(MatMulProduct):
     """The second factor is a matrix of weights; its parameters are for all or per column."""
 
     columns = COLUMNS
-    since = 13
-    weight = 2 * RARE  # few values are bytes
+    weight = 2.0  # few values are bytes
     listed = Choice((0,))
 
     def right_shape(self, draw, a):
@@ -99,9 +96,6 @@ class MatMulIntegerToFloat(TimesMatrix):
         y = whole.to(s.dtype) * (s * t)
         return y + tensors[6] if len(tensors) == 7 else y
 
-    def proxy(self, *tensors):
-        return self.torch(*tensors)
-
     def interval(self, *intervals):
         factor = corners(torch.mul, intervals[2], intervals[3])
         y = corners(torch.mul, self.total_interval(*intervals[:6]), factor)
@@ -115,9 +109,6 @@ class MatMulIntegerToFloat(TimesMatrix):
         added = xs[6].abs() if len(xs) == 7 else 0.0
         return sum_radius(u, self.terms(a, b), size) + u * (2 * size + 4 * added + y.abs())
 
-    def onnx(self, emit, *values):
-        return emit(self.name, *values)
-
     def domain(self, *tensors):
         return super().domain(*tensors[:6])
 
@@ -130,8 +121,6 @@ class DynamicQuantizeMatMul(Composite):
     """
 
     name = "com.microsoft.DynamicQuantizeMatMul"
-    since = 13
-    weight = RARE
     valid = (None, None, SCALES)
     inputs = (
         In("S", (DType.FLOAT32,), (2, 4)),
@@ -188,7 +177,6 @@ class QGemm(TimesMatrix, Requantised):
 
     name = "com.microsoft.QGemm"
     roles = "appbqqcyy"
-    variadic = None
     valid: ClassVar[Any] = (None, SCALES, None, None, SCALES, None, None, Requantised.valid[-1])
     inputs = (
         In("A", BYTES, (2, 2)),

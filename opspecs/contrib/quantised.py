@@ -22,7 +22,6 @@ from ..join import Concat
 from ..norm import Softmax
 from ..pool import AveragePool, GlobalAveragePool
 from ..quantize import DequantizeLinear, QuantizeLinear
-from .activation import RARE
 
 PARAMETERS = (
     In("S", (DType.FLOAT32,), (0, 0), weight=True, narrow=True),
@@ -40,8 +39,7 @@ class Requantising(Composite):
     zero point of the result.
     """
 
-    since = 13
-    weight = 2 * RARE  # few values are bytes
+    weight = 2.0  # few values are bytes
     core: ClassVar[type[OpSpec]]
     quantises: ClassVar[type[QuantizeLinear]] = QuantizeLinear
     result_scales: ClassVar[tuple[float, float]] = OUT_SCALES
@@ -248,7 +246,6 @@ class OldQuantizeLinear(QuantizeLinear):
     """QuantizeLinear with a zero point. Source: com.microsoft.QuantizeLinear-1."""
 
     name = "com.microsoft.QuantizeLinear"
-    weight = RARE
     inputs = (
         In("T", (DType.FLOAT32, DType.FLOAT16)),
         In("T", ranks=(0, 1), weight=True, narrow=True),
@@ -268,7 +265,6 @@ class OldDequantizeLinear(DequantizeLinear):
     """DequantizeLinear with a zero point. Source: com.microsoft.DequantizeLinear-1."""
 
     name = "com.microsoft.DequantizeLinear"
-    weight = RARE
     inputs = (
         In("Q", WIDTHS),
         In("T", (DType.FLOAT32, DType.FLOAT16), (0, 1), weight=True, narrow=True),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.operator import In, OpSpec, operator
-
-from .features import RARE
 
 KEYS = (-3, -1, 0, 1, 2, 3, 5, 8)
 SOME = Choice(by=lambda draw, op, *_: draw.subset(KEYS, 1, 5))
@@ -23,10 +23,12 @@ class LabelEncoder(OpSpec):
     """
 
     name = "ai.onnx.ml.LabelEncoder"
-    since = 13
-    weight = RARE
     inputs = (In("I", (DType.INT64,)),)
     output = "to"
+    stored: ClassVar = {
+        DType.INT64: ("values_int64s", "default_int64"),
+        DType.FLOAT32: ("values_floats", "default_float"),
+    }
     to = Choice((DType.INT64, DType.FLOAT32))
     keys = SOME
     values = Choice(by=lambda draw, op, *_: tuple(draw.integer(-9, 9) for _ in op.keys))
@@ -45,33 +47,14 @@ class LabelEncoder(OpSpec):
         found = (self.default, *self.values)
         return min(found), max(found)
 
-    def infer_input_types(self, draw, first, dtypes, output):
-        return [TensorType(dtypes[0], output.shape)]
-
     def onnx(self, emit, x):
-        if self.to is DType.INT64:
-            return emit(
-                self.name,
-                x,
-                keys_int64s=self.keys,
-                values_int64s=self.values,
-                default_int64=self.default,
-            )
-        values = tuple(map(float, self.values))
-        return emit(
-            self.name,
-            x,
-            keys_int64s=self.keys,
-            values_floats=values,
-            default_float=float(self.default),
-        )
+        kind = int if self.to is DType.INT64 else float
+        values = tuple(map(kind, self.values)), kind(self.default)
+        return emit(self.name, x, keys_int64s=self.keys, **dict(zip(self.stored[self.to], values)))
 
     @classmethod
     def from_onnx(cls, fields, takes, gives):
-        names = ("values_int64s", "default_int64")
-        if gives[0].dtype is DType.FLOAT32:
-            names = ("values_floats", "default_float")
-        values, default = (fields[name] for name in names)
+        values, default = (fields[name] for name in cls.stored[gives[0].dtype])
         return cls(to=gives[0].dtype, keys=fields["keys_int64s"], values=values, default=default)
 
 
@@ -83,8 +66,6 @@ class OneHotEncoder(OpSpec):
     """
 
     name = "ai.onnx.ml.OneHotEncoder"
-    since = 13
-    weight = RARE
     inputs = (In("I", (DType.INT64, DType.INT32), (1, 3)),)
     output = DType.FLOAT32
     within = (0.0, 1.0)

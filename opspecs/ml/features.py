@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 
 from nnfuzz.ir.dtypes import DType
@@ -13,8 +15,6 @@ from nnfuzz.operators.intervals import Interval, corners
 from nnfuzz.operators.operator import In, OpSpec, operator
 from nnfuzz.operators.waiver import reference
 
-RARE = 1.0
-"""The weight of these operators, which few compilers have."""
 NUMBERS = (DType.FLOAT32, DType.INT64, DType.INT32)
 """Without float64, of which results would be float32 as well."""
 MATRIX = In("T", NUMBERS, (2, 2))
@@ -43,13 +43,8 @@ def as_floats(x):
 class Feature(OpSpec):
     """Base: float32 of the shape of the input."""
 
-    since = 13
-    weight = RARE
     output = DType.FLOAT32
     inputs = (MATRIX,)
-
-    def infer_input_types(self, draw, first, dtypes, output):
-        return [TensorType(dtypes[0], output.shape)]
 
 
 @operator
@@ -98,11 +93,7 @@ class Normalizer(Feature):
 
     def torch(self, x):
         y = as_floats(x)
-        if self.norm == "MAX":
-            return y / y.amax(-1, keepdim=True)
-        if self.norm == "L1":
-            return y / y.sum(-1, keepdim=True)
-        return y / y.square().sum(-1, keepdim=True).sqrt()
+        return y / self._norm(y)
 
     def domain(self, x):
         y = as_floats(x)
@@ -136,8 +127,6 @@ class Binarizer(Increasing):
     """1 where x is greater than a threshold, else 0. Source: ai.onnx.ml.Binarizer-1."""
 
     name = "ai.onnx.ml.Binarizer"
-    since = 13
-    weight = RARE
     takes_empty = False
     inputs = (In("T", (DType.FLOAT32,)),)
     threshold = Choice((0.0, 0.0, 0.5, -1.25, 2.0))
@@ -165,17 +154,16 @@ class Imputer(OpSpec):
     """
 
     name = "ai.onnx.ml.Imputer"
-    since = 13
-    weight = RARE
     inputs = (In("T", (DType.FLOAT32, DType.INT64), (2, 2)),)
+    stored: ClassVar = {
+        DType.FLOAT32: ("replaced_value_float", "imputed_value_floats"),
+        DType.INT64: ("replaced_value_int64", "imputed_value_int64s"),
+    }
     replaced = Choice((0, 0, 1, -2))
     imputed = per_feature(0, 1, -3, 7)
 
     def requires(self, x):
         yield fits(self.imputed, x)
-
-    def infer_input_types(self, draw, first, dtypes, output):
-        return [TensorType(dtypes[0], output.shape)]
 
     def torch(self, x):
         return torch.where(x == self.replaced, torch.tensor(self.imputed, dtype=x.dtype), x)
@@ -202,22 +190,15 @@ class Imputer(OpSpec):
         return min(x[0], *self.imputed), max(x[1], *self.imputed)
 
     def onnx(self, emit, x):
-        whole = emit.type(x).dtype.is_int
-        kind = int if whole else float
-        names = (
-            ("replaced_value_int64", "imputed_value_int64s")
-            if whole
-            else ("replaced_value_float", "imputed_value_floats")
-        )
+        dtype = emit.type(x).dtype
+        kind = int if dtype.is_int else float
         values = kind(self.replaced), tuple(map(kind, self.imputed))
-        return emit(self.name, x, **dict(zip(names, values)))
+        return emit(self.name, x, **dict(zip(self.stored[dtype], values)))
 
     @classmethod
     def from_onnx(cls, fields, takes, gives):
-        whole = takes[0].dtype.is_int
-        replaced = fields.get("replaced_value_int64" if whole else "replaced_value_float")
-        imputed = fields["imputed_value_int64s" if whole else "imputed_value_floats"]
-        return cls(replaced=replaced or 0, imputed=imputed)
+        replaced, imputed = cls.stored[takes[0].dtype]
+        return cls(replaced=fields.get(replaced) or 0, imputed=fields[imputed])
 
 
 @operator
@@ -225,8 +206,6 @@ class ArrayFeatureExtractor(Indexed):
     """The features at some positions. Source: ai.onnx.ml.ArrayFeatureExtractor-1."""
 
     name = "ai.onnx.ml.ArrayFeatureExtractor"
-    since = 13
-    weight = RARE
     copies = True
     inputs = (In("T", NUMBERS, (2, 3)), In("I", (DType.INT64,), (1, 1), index=True))
 
@@ -253,7 +232,6 @@ class FeatureVectorizer(Feature):
 
     name = "ai.onnx.ml.FeatureVectorizer"
     variadic = (1, 3)
-    inputs = (MATRIX,)
 
     def requires(self, *xs):
         yield from (x.shape[0] == xs[0].shape[0] for x in xs[1:])

@@ -17,7 +17,7 @@ from nnfuzz.operators.waiver import Waiver
 
 from ..activation import Sigmoid
 from ..norm import Softmax
-from .features import RARE, as_floats
+from .features import as_floats
 
 NUMBERS = (0.0, 1.0, -1.0, 0.5, -0.25, 2.0, 1.5)
 TRANSFORMS = ("NONE", "NONE", "LOGISTIC", "SOFTMAX")
@@ -91,9 +91,9 @@ class Label(OpSpec):
 class Scored(Composite):
     """Base of models that give rows of scores."""
 
-    since = 13
-    weight = RARE
     output: ClassVar[DType | str] = DType.FLOAT32
+    targets: int
+    post_transform: str
 
     def scores(self) -> OpSpec:
         """The step that makes rows of scores of rows of features."""
@@ -102,15 +102,10 @@ class Scored(Composite):
     @property
     def count(self):
         """How many scores there are for each row."""
-        raise NotImplementedError
-
-    @property
-    def transform(self):
-        """The post_transform."""
-        raise NotImplementedError
+        return self.targets
 
     def value_range(self, *ranges):
-        return ANY_RANGE if self.transform == "NONE" else (0.0, 1.0)
+        return ANY_RANGE if self.post_transform == "NONE" else (0.0, 1.0)
 
     def infer_input_types(self, draw, first, dtypes, output):
         return [first.with_shape((output.shape[0], first.shape[1]))]
@@ -122,14 +117,19 @@ class Scored(Composite):
         return [TensorType(self.output_dtype(x), (x.shape[0], self.count))]
 
     def compose(self, apply, x):
-        return [transformed(apply, apply(self.scores(), x), self.transform)]
+        return [transformed(apply, apply(self.scores(), x), self.post_transform)]
 
 
 class Classifying(Scored):
     """The label of the greatest score, and the scores."""
 
     output = DType.INT64
+    classes: int
     labels: tuple[int, ...]
+
+    @property
+    def count(self):
+        return self.classes
 
     @classmethod
     def input_rank(cls, draw, output_rank):
@@ -144,7 +144,7 @@ class Classifying(Scored):
         return [TensorType(DType.INT64, rows), scores]
 
     def compose(self, apply, x):
-        scores = transformed(apply, apply(self.scores(), x), self.transform)
+        scores = transformed(apply, apply(self.scores(), x), self.post_transform)
         return [apply(Label(self.labels), scores), scores]
 
     def value_range(self, *ranges):
@@ -184,20 +184,12 @@ class LinearRegressor(Coefficients):
     """Source: ai.onnx.ml.LinearRegressor-1."""
 
     name = "ai.onnx.ml.LinearRegressor"
-    weight = 4 * RARE  # few other nodes have matrices of so few columns
+    weight = 4.0  # few other nodes have matrices of so few columns
     features = FEATURES
     targets = Choice((1, 1, 2, 3))
     coefficients = numbers_of(lambda op: op.targets * op.features)
     intercepts = numbers_of(lambda op: op.targets)
     post_transform = Choice(lambda op, *_: TRANSFORMS if op.targets > 1 else TRANSFORMS[:3])
-
-    @property
-    def count(self):
-        return self.targets
-
-    @property
-    def transform(self):
-        return self.post_transform
 
     def onnx(self, emit, x):
         written = {n: v for n, v in self.attributes.items() if n != "features"}
@@ -216,7 +208,7 @@ class LinearClassifier(Coefficients, Classifying):
     """Source: ai.onnx.ml.LinearClassifier-1, with at least three classes that are integers."""
 
     name = "ai.onnx.ml.LinearClassifier"
-    weight = 4 * RARE  # few other nodes have matrices of so few columns
+    weight = 4.0  # few other nodes have matrices of so few columns
     inputs = (In("T", (DType.FLOAT32, DType.INT64, DType.INT32), (2, 2)),)
     features = FEATURES
     classes = CLASSES
@@ -224,14 +216,6 @@ class LinearClassifier(Coefficients, Classifying):
     coefficients = numbers_of(lambda op: op.classes * op.features)
     intercepts = numbers_of(lambda op: op.classes)
     post_transform = Choice(TRANSFORMS)
-
-    @property
-    def count(self):
-        return self.classes
-
-    @property
-    def transform(self):
-        return self.post_transform
 
     def onnx(self, emit, x):
         names = ("coefficients", "intercepts", "post_transform")

@@ -281,11 +281,6 @@ class Ensemble(Scored):
     """Base of the operators on trees."""
 
     trees: Any
-    post_transform: Any
-
-    @property
-    def transform(self):
-        return self.post_transform
 
     def requires(self, x):
         used = [d[1] for tree in self.trees for d in decisions(tree)]
@@ -306,12 +301,7 @@ AGGREGATES = Choice(
 class Regressing(Ensemble):
     """Ensembles that give numbers."""
 
-    targets: int
     aggregate: str
-
-    @property
-    def count(self):
-        return self.targets
 
     def scores(self):
         return Forest(self.trees, self.targets, self.aggregate)
@@ -364,10 +354,6 @@ class TreeEnsembleClassifier(Ensemble, Classifying):
     labels = LABELS
     trees = forest(lambda op: op.classes)
     post_transform = Choice(TRANSFORMS)
-
-    @property
-    def count(self):
-        return self.classes
 
     def requires(self, x):
         yield from super().requires(x)

@@ -23,7 +23,7 @@ from nnfuzz.materialize.emit import emit_model
 from nnfuzz.materialize.importing import import_onnx, rename
 from nnfuzz.materialize.static import OnnxImportError
 from nnfuzz.operators.draw import Draw
-from nnfuzz.operators.opaque import Opaque
+from nnfuzz.operators.foreign import Opaque
 from nnfuzz.operators.operator import OpSpec
 from nnfuzz.operators.registry import OpRegistry
 

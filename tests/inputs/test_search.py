@@ -14,10 +14,9 @@ from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.engine import Symbolic
 from nnfuzz.inputs.descent import Descent
-from nnfuzz.inputs.draws import draw_array
+from nnfuzz.inputs.draws import HUNDREDS, ORDERS, Regime, _least, draw_array, in_regime
 from nnfuzz.inputs.program import InvalidCause, Program, Violation, admitted_ranges, terms_hold
 from nnfuzz.inputs.range_hints import range_hints
-from nnfuzz.inputs.regimes import HUNDREDS, ORDERS, Regime, _least, in_regime
 from nnfuzz.inputs.search import Found, NotFound, SearchConfig, search
 from nnfuzz.ir.dtypes import ALL, FLOATS, INTS, DType
 from nnfuzz.ir.graph import Graph

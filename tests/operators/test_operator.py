@@ -25,12 +25,11 @@ from nnfuzz.materialize.importing import import_onnx
 from nnfuzz.operators.attributes import Choice, Real, Sym, encode, readable
 from nnfuzz.operators.body import Body
 from nnfuzz.operators.carriers import array, rounded, settled, tensor, unfit
-from nnfuzz.operators.digest import specs_digest
 from nnfuzz.operators.draw import Draw, NoOptionError
 from nnfuzz.operators.expanded import flat
 from nnfuzz.operators.families.control import DTYPES
 from nnfuzz.operators.operator import ConstraintError, In, OpSpec, operator
-from nnfuzz.operators.registry import OpRegistry
+from nnfuzz.operators.registry import OpRegistry, specs_digest
 from nnfuzz.operators.rounding import by_squares, largest_first
 from nnfuzz.operators.waiver import Waiver, reference
 from nnfuzz.operators.waiver import body as at_body

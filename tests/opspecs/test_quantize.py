@@ -7,9 +7,9 @@ import torch
 from nnfuzz.opspecs.attention import Attention
 from nnfuzz.opspecs.einsum import Det
 from nnfuzz.opspecs.linalg import MatMul
-from nnfuzz.opspecs.qlinear import QLinearMatMul
 from nnfuzz.opspecs.quantize import (
     DynamicQuantizeLinear,
+    QLinearMatMul,
     QuantizeLinear,
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from nnfuzz.opspecs.convtranspose import ConvTranspose
+from nnfuzz.opspecs.conv import ConvTranspose
 from nnfuzz.opspecs.deform import DeformConv
 from nnfuzz.opspecs.mel import MelWeightMatrix, edges
 from nnfuzz.opspecs.pool import AveragePoolDilated, GlobalLpPool, LpPool

@@ -16,7 +16,7 @@ from nnfuzz.inputs.search import Found, search
 from nnfuzz.materialize.opsets import opset_range
 from nnfuzz.operators.motif import load_motifs
 from nnfuzz.operators.registry import OpRegistry
-from nnfuzz.solve.decided import DecidedStore
+from nnfuzz.solve.store import DecidedStore
 
 SPECS = OpRegistry.load().specs()
 NEWEST = opset_range("direct")[1]

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from nnfuzz.ir.expr import Expr, Var, evaluate, variables
 from nnfuzz.operators.draw import Draw, Sizes
-from nnfuzz.solve.decided import DecidedStore, EagerDraw
-from nnfuzz.solve.domains import Contradiction, Domains
-from nnfuzz.solve.propagation import Propagator, solve
+from nnfuzz.solve.propagation import Contradiction, Domains, Propagator, solve
 from nnfuzz.solve.smt import SmtSolver
+from nnfuzz.solve.store import DecidedStore, EagerDraw
 from tests.expressions import ENVS, VARS, conditions, integers
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from nnfuzz.operators.families.composite import Moves
 from nnfuzz.operators.families.elementwise import Increasing
@@ -15,9 +16,6 @@ from nnfuzz.operators.families.sums import Summing, largest
 from nnfuzz.operators.intervals import Interval, linear
 from nnfuzz.operators.operator import OpSpec
 from nnfuzz.operators.rounding import faded
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 def split_heads(count: int) -> Moves:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
 
 from nnfuzz.operators.intervals import Interval, moved
 from nnfuzz.operators.operator import OpSpec
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Apply = Callable[..., Any]
 """apply(op, *values): the result of an operator, a sequence where it has several outputs."""
@@ -38,8 +38,6 @@ class Composite(OpSpec):
 
         Later terms may be infinite and then have no usable derivative.
         """
-        import torch
-
         if not torch.is_grad_enabled():
             return self.attempt(*tensors)[0]
 

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Bool
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice, decode
 from nnfuzz.operators.body import Body, Execution, Pool
+from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.families.composite import Composite
 from nnfuzz.operators.operator import OpSpec, per_input
 from nnfuzz.operators.unexportable import DECOMPOSED
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from nnfuzz.operators.draw import Draw
 
 DTYPES = (
     DType.FLOAT32, DType.FLOAT64, DType.FLOAT16, DType.INT32, DType.INT64, DType.INT8, DType.INT16,
@@ -138,8 +137,6 @@ def _varies(body: Body, type_: TensorType, counted: int) -> bool:
 @cache
 def _numbers(arguments: int, rank: int, dtype: DType, counted: int) -> tuple[Tensor, ...]:
     """Arguments to try a body with, always the same ones."""
-    import torch
-
     dice = torch.Generator().manual_seed(arguments)
     shape = (arguments, 12, *[2] * (rank - 1))
     numbers = (torch.rand(shape, generator=dice, dtype=torch.float64) - 0.4) * 8

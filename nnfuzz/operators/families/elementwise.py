@@ -14,19 +14,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
 
 from nnfuzz.ir.dtypes import FLOATS, NUMBERS, DType
 from nnfuzz.ir.expr import Bool, or_
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.families.broadcast import aligned, broadcast_shape, narrowed, partner_shape
-from nnfuzz.operators.intervals import Interval, monotone, uncertain
+from nnfuzz.operators.intervals import Interval, monotone, uncertain, unimodal
 from nnfuzz.operators.operator import ANY_RANGE, In, OpSpec, Range, per_input
 from nnfuzz.operators.unexportable import CHAINED_BYTES, SCALAR_DOUBLES, Unexportable
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Elementwise(OpSpec):
@@ -248,8 +248,6 @@ def _value_at(
     spec: type[OpSpec], attributes: tuple[tuple[str, Any], ...], numbers: tuple[float, ...]
 ) -> float:
     """Cached, since infinities, zeros and ones come up in every graph."""
-    import torch
-
     op = spec(**dict(attributes))
     tensors = [torch.tensor([x], dtype=torch.float64) for x in numbers]
     return float(op.torch(*tensors))
@@ -260,8 +258,6 @@ def _ends(
     spec: type[OpSpec], attributes: tuple[tuple[str, Any], ...], lo: float, hi: float
 ) -> tuple[float, float]:
     """A unary operator of two numbers, in float64."""
-    import torch
-
     least, most = (
         spec(**dict(attributes)).torch(torch.tensor([lo, hi], dtype=torch.float64)).tolist()
     )
@@ -273,8 +269,6 @@ def _far_enough(
     spec: type[Branched], attributes: tuple[tuple[str, Any], ...], lo: float, hi: float
 ) -> bool:
     """`Branched.feasible`."""
-    import torch
-
     terms = spec(**dict(attributes)).domain(torch.linspace(lo, hi, 17, dtype=torch.float64))
     return bool(torch.stack([term <= 0 for term in terms]).all(0).any())
 
@@ -308,8 +302,6 @@ def products(x: Range, y: Range) -> Range:
 
 def largest(x: Tensor) -> float:
     """Half of the largest finite number of a floating tensor's dtype."""
-    import torch
-
     return torch.finfo(x.dtype).max / 2
 
 
@@ -320,27 +312,17 @@ def too_large(y: Tensor) -> list[Tensor]:
 
 def exponent_limit(x: Tensor) -> float:
     """The largest exponent, with one to spare, whose exponential is finite in `x`'s dtype."""
-    import torch
-
     return math.log(torch.finfo(x.dtype).max) - 1
 
 
 def leaking(x: Tensor) -> Tensor:
     """The derivative of functions that are flat, or fall a little, where `x` is negative."""
-    import torch
-
     return torch.nn.functional.leaky_relu(x, 0.3)
 
 
 def flags(violated: Tensor) -> Tensor:
     """A domain term of integers or booleans: 1 where the mask is set, else 0."""
-    return violated.to(dtype=_float32())
-
-
-def _float32() -> Any:
-    import torch
-
-    return torch.float32
+    return violated.to(torch.float32)
 
 
 def single(value: float) -> float:
@@ -348,3 +330,26 @@ def single(value: float) -> float:
     import numpy as np
 
     return float(np.float32(value))
+
+
+class Gated(Unary):
+    """Like x for large x, 0 for very negative ones, with a dip in between."""
+
+    unexportable = (SCALAR_DOUBLES,)
+    sharp = False
+    least: Any = (0.0, 0.0)
+    """Place and value of the function's minimum (to 0.1 %)."""
+
+    def interval(self, *intervals: Interval) -> Sequence[Interval]:
+        return [unimodal(self.torch, *intervals, *self.least)]  # type: ignore[arg-type]
+
+    def proxy(self, *tensors: Tensor) -> Tensor:
+        return leaking(*tensors)
+
+    def value_range(self, *ranges: Range) -> Range:
+        """Bounds of a function that falls until its least point and grows from there."""
+        ((lo, hi),) = ranges
+        at, least = self.least
+        ends = [value_at(self, float(end)) for end in (lo, hi)]
+        ends = [0.0 if math.isnan(y) else y for y in ends]  # at minus infinity
+        return (1.001 * least if lo < at < hi else min(ends)), max(ends)

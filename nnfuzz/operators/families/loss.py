@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import torch
+from torch import Tensor
 
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.expr import Bool
@@ -17,9 +18,6 @@ from nnfuzz.operators.families.sums import accumulated
 from nnfuzz.operators.intervals import Interval, corners, distinct, hull
 from nnfuzz.operators.operator import In, OpSpec, Range, per_input
 from nnfuzz.operators.rounding import sum_radius
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class ClassLoss(OpSpec):

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.operators.attributed import Fields, Types
-from nnfuzz.operators.attributes import Choice
-from nnfuzz.operators.families.axes import Along, may_be_one
+from nnfuzz.operators.attributes import Choice, Fields, Types
 from nnfuzz.operators.families.elementwise import Unary
-from nnfuzz.operators.families.shape import on_interval
+from nnfuzz.operators.families.shape import Along, may_be_one, on_interval
 from nnfuzz.operators.families.sums import largest, mean_radius
 from nnfuzz.operators.intervals import Interval, corners, monotone
 from nnfuzz.operators.operator import In, OpSpec, Range
 from nnfuzz.operators.rounding import SINGLE, largest_first, stepwise, underflow
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class AlongAxis(Along, Unary):
@@ -281,9 +277,7 @@ def centred_radius(
 
 def variance_radius(u: float, x: Tensor, axes: tuple[int, ...]) -> Tensor:
     """Rounding error of the variance; see `centred_radius`."""
-    count = 1
-    for axis in axes:
-        count *= x.shape[axis]
+    count = math.prod(x.shape[axis] for axis in axes)
     narrow = min(u, SINGLE)
     mean = x.mean(axes, keepdim=True)
     d = x - mean

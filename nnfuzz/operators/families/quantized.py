@@ -9,25 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Bool, Int
 from nnfuzz.ir.types import TensorType
-from nnfuzz.operators.attributed import Fields, Types
-from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.attributes import Choice, Fields, Types
 from nnfuzz.operators.carriers import rounded
 from nnfuzz.operators.draw import Draw
-from nnfuzz.operators.families.axes import signed
-from nnfuzz.operators.families.shape import on_interval
+from nnfuzz.operators.families.shape import on_interval, signed
 from nnfuzz.operators.intervals import Interval, joined, monotone
 from nnfuzz.operators.operator import OpSpec, Range, per_input
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 BYTES = (DType.UINT8, DType.INT8)
 SCALES: Range = (2.0**-8, 0.5)

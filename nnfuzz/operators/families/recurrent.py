@@ -6,23 +6,93 @@ The families' notation: S steps, B the batch, I inputs, H hidden units, D direct
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
 
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.expr import Bool, Int
 from nnfuzz.ir.types import TensorType
-from nnfuzz.operators.attributes import Choice, Sym
+from nnfuzz.operators.attributes import Choice, Fields, Sym, Types
 from nnfuzz.operators.draw import Draw
-from nnfuzz.operators.families.cells import Activation, Cell, concat, row_choice, stack
 from nnfuzz.operators.families.composite import Apply, Composite, Moves
+from nnfuzz.operators.families.sums import Summing
+from nnfuzz.operators.intervals import Interval, linear
 from nnfuzz.operators.operator import ANY_RANGE, In, OpSpec, Range
 from nnfuzz.operators.unexportable import DECOMPOSED
 
-if TYPE_CHECKING:
-    from torch import Tensor
 
-    from nnfuzz.operators.attributed import Fields, Types
+@dataclass(frozen=True)
+class Activation:
+    """How a function is named in `activations`, as an operator.
+
+    default: with the parameters that hold where none are given. given: with those of `alpha` and
+    `beta`, for which the lists activation_alpha and activation_beta have an entry where not None.
+    """
+
+    default: OpSpec
+    given: OpSpec | None = None
+    alpha: float | None = None
+    beta: float | None = None
+
+
+class Gate(Summing):
+    """(B, K) and (H, K) and terms that broadcast to (B, H): x @ w.T and all of the terms added."""
+
+    name = "Gate"
+    unscaled = True
+
+    def torch(self, x: Tensor, w: Tensor, *terms: Tensor) -> Tensor:
+        y = x @ w.t()
+        for term in terms:
+            y = y + term
+        return y
+
+    def terms(self, x: Tensor, w: Tensor, *terms: Tensor) -> int:
+        return x.shape[1] + len(terms)
+
+    def interval(self, *intervals: Interval) -> Sequence[Interval]:
+        return [linear(self.torch, *intervals, weights=(0, 1))]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The parameters of one direction, by gate: `w` (H, I), `r` (H, H), rows of biases and so on.
+
+    index: of the direction.
+    """
+
+    index: int
+    w: Mapping[str, Any]
+    r: Mapping[str, Any]
+    wr: Mapping[str, Any]
+    wb: Mapping[str, Any]
+    rb: Mapping[str, Any]
+    p: Mapping[str, Any]
+
+    def biases(self, gate: str) -> list[Any]:
+        return [b[gate] for b in (self.wb, self.rb) if gate in b]
+
+
+def stack(tensors: Sequence[Tensor], axis: int) -> Tensor:
+    return torch.stack(list(tensors), axis)
+
+
+def concat(tensors: Sequence[Tensor]) -> Tensor:
+    return torch.cat(list(tensors), -1)
+
+
+def row_choice(on: list[list[bool]]) -> Callable[..., Tensor]:
+    """Of two tensors (B, H), rows of the first where the flag (B, 1) is set; 0 for no second."""
+
+    def choose(new: Tensor, *old: Tensor) -> Tensor:
+        return torch.where(torch.tensor(on), new, old[0] if old else torch.zeros_like(new))
+
+    return choose
+
 
 LONGEST = 10
 """Largest number of steps; more take the reference too long, which runs them one by one."""
@@ -245,8 +315,6 @@ class Recurrent(Composite):
 
     def _turned(self, x: Tensor) -> Tensor:
         """Each sequence back to front; elements after its end stay."""
-        import torch
-
         steps, batch = x.shape[:2]
         order = [
             [n - 1 - t if t < n else t for n in self.lengths(steps, batch)] for t in range(steps)

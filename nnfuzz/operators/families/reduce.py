@@ -1,24 +1,23 @@
-"""Operators that reduce a tensor along axes."""
+"""Operators that reduce a tensor along axes, and orders of elements that rounding may turn over."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
 
 from nnfuzz.ir.dtypes import FLOATS, NUMBERS, DType
 from nnfuzz.ir.expr import Bool, Int
 from nnfuzz.ir.types import TensorType
-from nnfuzz.operators.attributed import Fields, Types
-from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.attributes import Choice, Fields, Types
 from nnfuzz.operators.draw import Draw
-from nnfuzz.operators.families.axes import Along, RankChanging, any_axes, positive, sizes
+from nnfuzz.operators.families.shape import Along, RankChanging, any_axes, positive, sizes
 from nnfuzz.operators.intervals import Interval, ends
 from nnfuzz.operators.operator import In, Range, per_input
 from nnfuzz.operators.rounding import largest_first
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 def reduced(shape: Sequence[Int], axes: Sequence[int], keepdims: int) -> tuple[Int, ...]:
@@ -127,8 +126,6 @@ class Reduction(Reducing):
     @per_input
     def undefined(self, *intervals: Interval) -> Tensor | None:
         """Integer sums that may overflow: ONNX is silent, and ONNX Runtime saturates."""
-        import torch
-
         (x,) = intervals
         if x.lo.is_floating_point() or not self.wraps:
             return None
@@ -152,10 +149,7 @@ class Reduction(Reducing):
 
     def terms(self, x: Tensor) -> int:
         """Number of input elements per element of the result."""
-        count = 1
-        for axis in self.axes:
-            count *= x.shape[axis]
-        return count
+        return math.prod(x.shape[axis] for axis in self.axes)
 
 
 class Magnitudes(Reduction):
@@ -266,3 +260,56 @@ class ArgReduction(Along, Reducing):
 
     def value_range(self, *ranges: tuple[float, float]) -> tuple[float, float]:
         return 0.0, float("inf")
+
+
+def in_order(x: Tensor, axis: int, largest: int = 1) -> tuple[Tensor, Tensor]:
+    """(elements, positions) along an axis, largest or smallest first; of equals the first."""
+    return torch.sort(x, dim=axis, descending=bool(largest), stable=True)
+
+
+def settled(x: Interval, axis: int, largest: int = 1) -> Tensor:
+    """Mask, in the order of `x.lo`, of elements whose rank is the same for all values in `x`.
+
+    Masks aside. Elements that are exact may be equal; others must not touch.
+    """
+    if x.exact:
+        return torch.ones_like(x.lo, dtype=torch.bool)
+    lo, hi = _ranked(x, axis, largest)
+    rest = lo.shape[axis] - 1
+    before = torch.full_like(lo, math.inf)
+    behind = torch.full_like(lo, -math.inf)
+    before.narrow(axis, 1, rest).copy_(lo.narrow(axis, 0, rest).cummin(axis).values)
+    last = hi.flip(axis).narrow(axis, 0, rest).cummax(axis).values
+    behind.narrow(axis, 0, rest).copy_(last.flip(axis))
+    return (hi <= before) & (lo >= behind)
+
+
+def parted(x: Interval, axis: int, k: int, largest: int = 1) -> Tensor:
+    """Whether the first k elements in order are the same for all values, with the axis of size 1.
+
+    Masks aside.
+    """
+    if x.exact or k == x.lo.shape[axis]:
+        return torch.ones_like(x.lo.narrow(axis, 0, 1), dtype=torch.bool)
+    lo, hi = _ranked(x, axis, largest)
+    behind = hi.narrow(axis, k, hi.shape[axis] - k)
+    return lo.narrow(axis, 0, k).amin(axis, True) >= behind.amax(axis, True)
+
+
+def _ranked(x: Interval, axis: int, largest: int) -> tuple[Tensor, Tensor]:
+    """Ends in the order of `x.lo`, largest first; moved outwards unless they are exact."""
+    order = in_order(x.lo, axis, largest)[1]
+    ends = (x.lo, x.hi) if largest else (reversed_order(x.hi), reversed_order(x.lo))
+    lo, hi = (end.gather(axis, order).double() for end in ends)
+    far = torch.full_like(lo, math.inf)
+    exact = lo == hi
+    return (
+        torch.where(exact, lo, torch.nextafter(lo, -far)),
+        torch.where(exact, hi, torch.nextafter(hi, far)),
+    )
+
+
+def gaps(x: Tensor) -> Tensor:
+    """Distances between neighbours in the order of all elements."""
+    values = in_order(x.reshape(-1), 0, 0)[0]
+    return values[1:] - values[:-1]

@@ -1,26 +1,99 @@
-"""Operators that change the shape and leave the elements alone."""
+"""Axes, operators that change the shape and leave the elements alone, and results of unknown size.
+
+A graph knows all sizes. So the lowering of an operator whose result has a size that depends on data
+goes on until the size is known again; what lies between is of unknown size for every compiler.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, Self
 
-from nnfuzz.ir.dtypes import ALL
+import numpy as np
+import torch
+from torch import Tensor
+
+from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Bool, Int, IntExpr, product
 from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.attributes import Choice, Sym
 from nnfuzz.operators.draw import Draw
-from nnfuzz.operators.families.axes import RankChanging
 from nnfuzz.operators.intervals import Interval, moved
-from nnfuzz.operators.operator import In, OpSpec, Range, per_input
+from nnfuzz.operators.operator import OpSpec, Range, per_input
 
-if TYPE_CHECKING:
-    from torch import Tensor
+
+def positive(axes: Sequence[int], rank: int) -> tuple[int, ...]:
+    """Axes counted from the front, in the given order."""
+    return tuple(a % rank for a in axes)
+
+
+def signed(draw: Draw, axes: Sequence[int], rank: int) -> tuple[int, ...]:
+    """The same axes, counted from the back one time in four."""
+    return tuple(a - rank for a in axes) if draw.chance(0.25) else tuple(axes)
+
+
+def _axis(draw: Draw, op: Any, first: TensorType, *_: TensorType) -> int:
+    return signed(draw, [draw.integer(0, first.rank - 1)], first.rank)[0]
+
+
+def _axes(draw: Draw, op: Any, first: TensorType, *_: TensorType) -> tuple[int, ...]:
+    count = 1 if draw.chance(0.5) else draw.integer(1, first.rank)
+    return signed(draw, draw.subset(range(first.rank), count, count), first.rank)
+
+
+def any_axes(draw: Draw, op: Any, first: TensorType, *_: TensorType) -> tuple[int, ...]:
+    """Axes of the first input as in `AXES`, now and then none; a scalar has none."""
+    return () if first.rank == 0 or draw.chance(0.06) else _axes(draw, op, first)
+
+
+AXIS = Choice(by=_axis)
+"""One axis of the first input."""
+
+AXIS_OR_NONE = Choice(
+    by=lambda draw, op, *types: None if draw.chance(0.3) else _axis(draw, op, *types)
+)
+"""One axis of the first input, or None for the flat tensor."""
+
+AXES = Choice(by=_axes)
+"""At least one axis of the first input, in ascending order; one alone half of the time."""
+
+
+def sizes(x: Tensor) -> tuple[int, ...]:
+    """The shape of a tensor as plain integers, so that PyTorch's tracer takes them as constants."""
+    return tuple(int(size) for size in x.shape)
+
+
+def may_be_one(*sizes: Int) -> bool:
+    """Whether a product of sizes, which may be symbolic, can be 1."""
+    return all(size == 1 if isinstance(size, int) else size.lo <= 1 for size in sizes)
+
+
+class Along(OpSpec):
+    """An operator along one axis of its first input."""
+
+    axis: Any = AXIS
+
+    @per_input
+    def requires(self, *inputs: TensorType) -> Iterable[Bool]:
+        yield -inputs[0].rank <= self.axis < inputs[0].rank
+
+
+class RankChanging(OpSpec):
+    """An operator of one input whose attributes decide the rank of its output."""
+
+    @classmethod
+    def draw_backward(cls, draw: Draw, first: TensorType, output: TensorType) -> Self:
+        """Attributes with which `first` gets the output's rank, if a few attempts find some."""
+        for _ in range(8):
+            op = cls.draw(draw, first)
+            if op.type_transfer(first)[0].rank == output.rank:
+                break
+        return op
 
 
 class DataMovement(RankChanging):
     """One tensor of any type in; its elements come out, possibly elsewhere or several times."""
 
-    inputs: ClassVar[tuple[In, ...]] = (In("T", ALL),)
     modular = True
     whole = "kept"
     edges = True
@@ -132,3 +205,63 @@ class Zeros(OpSpec):
 
     def certain(self, *inputs: TensorType) -> tuple[Range, ...]:
         return ((0, 0),)
+
+
+CLOSINGS = ("filled", "filled", "shape", "sum")
+
+
+class OpenSize(OpSpec):
+    """Base of operators that yield integers along a last axis of unknown size.
+
+    closing: how they are closed. "filled": cut to `size` elements, or continued by zeros. "shape":
+    their shape is returned. "sum": their sum along the last axis is returned.
+    """
+
+    size = Sym(1, 64)
+    closing: Any = Choice(CLOSINGS, default="filled")
+    usual: ClassVar = {"closing": "filled"}
+
+    @classmethod
+    def draw_backward(cls, draw: Draw, first: TensorType, output: TensorType) -> Self:
+        ways = [cls.draw_given(draw, {"closing": closing}, first) for closing in CLOSINGS]
+        made = [(op, op.type_transfer(first)[0]) for op in ways]
+        fit = [op for op, t in made if t.rank == output.rank and t.dtype is output.dtype]
+        return draw.choice(fit)
+
+    def closed(self, opened: TensorType) -> TensorType:
+        """The type of the result. opened: the type before closing, with any last size."""
+        if self.closing == "shape":
+            return TensorType(DType.INT64, (opened.rank,))
+        return opened.with_shape((*opened.shape[:-1], *[self.size][self.closing == "sum" :]))
+
+    def closed_tensor(self, x: Tensor) -> Tensor:
+        """The result. x: the integers before closing."""
+        if self.closing == "shape":
+            return torch.tensor(x.shape)
+        return x.sum(-1).to(x.dtype) if self.closing == "sum" else filled(x, -1, self.size)
+
+    def emit_closed(self, emit: Any, value: str, opened: TensorType) -> str:
+        """`closed_tensor` in ONNX."""
+        if self.closing == "shape":
+            return str(emit("Shape", value))
+        if self.closing == "filled":
+            shape = self.closed(opened).sizes
+            return emit_filled(emit, value, opened.dtype, shape, opened.rank - 1)
+        axes = [] if opened.rank == 1 else [emit.const([opened.rank - 1], DType.INT64)]
+        return str(emit("ReduceSum", value, *axes, keepdims=0))
+
+
+def filled(x: Tensor, axis: int, size: int) -> Tensor:
+    """`x` with `size` elements along the axis, truncated or followed by zeros."""
+    shape = list(x.shape)
+    shape[axis] = size
+    return torch.cat([x, x.new_zeros(shape)], axis).narrow(axis, 0, size)
+
+
+def emit_filled(emit: Any, value: str, dtype: DType, shape: Sequence[int], axis: int) -> str:
+    """`filled` in ONNX. shape: that of the result, which a Reshape states for shape inference."""
+    target = emit.const(list(shape), DType.INT64)
+    zeros = emit("ConstantOfShape", target, value=np.zeros(1, dtype.numpy))
+    bounds = [emit.const([b], DType.INT64) for b in (0, shape[axis], axis)]
+    cut = emit("Slice", emit("Concat", value, zeros, axis=axis), *bounds)
+    return str(emit("Reshape", cut, target))

@@ -36,7 +36,7 @@ SYMMETRIC = 0.6
 CANDIDATES = 8
 """Scales of which the one with the fewest open ties is taken."""
 ROUNDED = 32 * 2.0**-24
-"""Error of a float32 value, relative to the greatest one: see nnfuzz.inputs.stability."""
+"""Error of a float32 value, relative to the greatest one: see nnfuzz.inputs.program."""
 
 
 @dataclass(frozen=True, eq=False)
