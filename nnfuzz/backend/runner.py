@@ -164,10 +164,7 @@ class BackendRunner:
             )
         if isinstance(event, Death):
             # The sandbox repeats a job without blame for a death, unless a level has answered.
-            untried = len(self._done) > self._answered
-            if event.kind is DeathKind.STANDSTILL and not untried:  # it may stop itself
-                event = replace(event, kind=DeathKind.TIMEOUT)
-            again = event.kind is DeathKind.STANDSTILL or (event.from_outside and untried)
+            again = event.from_outside and len(self._done) > self._answered
             if not again:  # nor where it died watched: watching must not change anything
                 watched, self._job = self._job.watch, replace(self._job, watch=False)
                 timeout = event.kind is DeathKind.TIMEOUT
@@ -379,7 +376,7 @@ def fork_server_of(backend: type[Backend], spec: BackendSpec) -> ForkServer:
     if backend(**spec.options).form != ONNX:
         preload += _TRACING
     home = usable(backend, spec)
-    return ForkServer(preload, backend.environment, home=home, name=spec.label)
+    return ForkServer(preload, backend.environment, home=home)
 
 
 class CompilerServers:

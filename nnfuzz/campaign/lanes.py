@@ -128,7 +128,7 @@ class Lanes(Pool[LaneSlot, LaneJob]):
             "cache": str(cache),
         }
         preload = *PRELOAD, *config.producer.preload, *config.reducer.preload
-        self.server = ForkServer(preload, warm=(SERVICE, self.arguments), name="lanes")
+        self.server = ForkServer(preload, warm=(SERVICE, self.arguments))
         self._lends = [self.server, *compilers]
         self._entered = Enter(UNSTARTED, 0, config.case, (), (), {}, {})
         self.returned: deque[Order] = deque()
@@ -142,7 +142,6 @@ class Lanes(Pool[LaneSlot, LaneJob]):
             own.seconds,
             own.memory_bytes,
             own.jobs,
-            still_seconds=own.seconds,
             stages={RUN: MOST_SECONDS, REDUCE: MOST_SECONDS},
         )
         sandbox = Sandbox(

@@ -22,7 +22,7 @@ from nnfuzz.testcase.client import PRELOAD, ProducerUnavailable, working
 from nnfuzz.testcase.identity import Probe, TestId
 
 SERVICE = "nnfuzz.corpus.service:corpus_service"
-LIMITS = Limits(seconds=120.0, jobs_per_process=1000, still_seconds=120.0)
+LIMITS = Limits(seconds=120.0, jobs_per_process=1000)
 AHEAD = 4
 """Answers per worker that wait for an earlier one, so that one slow test does not stop the rest."""
 J = TypeVar("J", bound=Job[Any])

@@ -18,7 +18,7 @@ from nnfuzz.sandbox.sandbox import Sandbox
 from nnfuzz.testcase.case import CaseConfig
 
 SERVICE = "nnfuzz.reduction.service:reduce_service"
-LIMITS = Limits(seconds=120.0, still_seconds=120.0)
+LIMITS = Limits(seconds=120.0)
 PRELOAD = ("numpy", "onnx", "onnx.numpy_helper", "torch", "nnfuzz.reduction.service")
 
 

@@ -52,10 +52,6 @@ class Capture:
         self._finished.clear()
         return text
 
-    def latest(self) -> str:
-        """The end of the text printed since the last mark; the text is kept."""
-        return visible(bytes(self._tail or self._head).decode(errors="replace"))
-
     def close(self) -> None:
         os.close(self.fd)
         self.open = False

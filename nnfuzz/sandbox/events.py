@@ -30,19 +30,14 @@ class Limits:
     switches the limit off. A worker that has grown by `leak_bytes` since its start is replaced
     after its job, so that leaks of jobs never add up, and no job is charged for another. The
     clock of a job starts anew with every partial answer, and is the worker's own time
-    (nnfuzz.sandbox.own_time). `start_seconds` bounds imports and the factory.
-
-    `still_seconds` is for services of nnfuzz itself, which always have something to compute: a
-    worker stands still if neither it nor a descendant computes for so long. Its job is not to
-    blame, so another worker does it. 0 for compilers: a compiler that stands still is a result.
-    `stages`: limits in seconds of stages in which a service waits for others, in place of both.
+    (nnfuzz.sandbox.own_time). `start_seconds` bounds imports and the factory. `stages`: limits of
+    stages in which a service waits for other processes, in place of `seconds`.
     """
 
     seconds: float = 60.0
     memory_bytes: int = 4 << 30
     jobs_per_process: int = 200
     start_seconds: float = 120.0
-    still_seconds: float = 0.0
     stages: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -56,7 +51,6 @@ class DeathKind(StrEnum):
     EXIT = "exit"
     TIMEOUT = "timeout"
     MEMORY = "memory"
-    STANDSTILL = "standstill"
 
 
 @dataclass(frozen=True)
@@ -110,22 +104,6 @@ class Death:
 
 Trouble = WorkerFault | Death
 Event = Reply[Any] | Progress | Trouble
-
-
-@dataclass(frozen=True)
-class Standstill:
-    """A process that has not answered within the time that it had, and was replaced.
-
-    who: a kind of process, such as "producer". about: its job. seconds: since the job began.
-    """
-
-    who: str
-    about: str
-    seconds: float
-
-    def __str__(self) -> str:
-        about = f" ({self.about})" if self.about else ""
-        return f"{self.who} has not answered for {self.seconds:.0f} s{about}: replaced"
 
 
 def event_line(event: WorkerFault | Death) -> str:

@@ -52,12 +52,3 @@ def core_wait(pid: int) -> float:
             return int(file.read().split()[1]) / 1e9
     except (OSError, ValueError, IndexError):
         return 0.0
-
-
-def is_stopped(pid: int) -> bool:
-    """Whether a process was stopped by a signal, or by a debugger: it is not its own doing."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0] in b"Tt"
-    except (OSError, IndexError):
-        return False

@@ -14,7 +14,7 @@ from nnfuzz.sandbox import channel
 from nnfuzz.sandbox.capture import Capture
 from nnfuzz.sandbox.events import DeathKind
 from nnfuzz.sandbox.forkserver import ForkClient
-from nnfuzz.sandbox.own_time import OwnTime, core_wait
+from nnfuzz.sandbox.own_time import OwnTime
 from nnfuzz.sandbox.worker import StatusPage, private_bytes
 from nnfuzz.sandbox.zygote import children
 
@@ -35,7 +35,7 @@ class WorkerProcess:
 
     pid: None until it has started. ended: its exit code, or minus the signal number; None while it
     lives. spent: whether it gets no further job. cause: why the campaign killed it. killed: CPU and
-    wall time since then. asked: whether it was sent the signal WHERE. note: its last report.
+    wall time since then. note: the damage that it has done, for people.
     """
 
     def __init__(self, server: ForkClient, setup: bytes, lends: Iterable[ForkClient] = ()):
@@ -56,7 +56,6 @@ class WorkerProcess:
         self.spent = False
         self.cause: DeathKind | None = None
         self.killed: OwnTime | None = None
-        self.asked = False
         self.note = ""
         self._rested_at = self._rested_cpu = self._idle = self._burnt = self._taken = 0.0
         self._family: list[int] = []
@@ -141,14 +140,6 @@ class WorkerProcess:
         before, now = self._taken, self._cpu_seconds()
         self._taken = max(before, now)
         return self._taken - before
-
-    def worked(self) -> float:
-        """Seconds that the worker and its living descendants computed or waited for a core.
-
-        0 if unknown.
-        """
-        family = _tree(self.pid) if self.pid else ()
-        return sum(_cpu_seconds(pid) + core_wait(pid) for pid in family)
 
     def kill(self, cause: DeathKind | None) -> None:
         self.cause, self.killed, self.spent = cause, OwnTime(), True

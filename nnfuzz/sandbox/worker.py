@@ -33,8 +33,6 @@ from nnfuzz.sandbox.exceptions import described_error
 from nnfuzz.sandbox.job import Report, Service
 from nnfuzz.sandbox.private import own_shared_memory
 
-WHERE = signal.SIGUSR1
-"""Has a worker of a service of nnfuzz print where it is."""
 PAGE_BYTES = resource.getpagesize()
 SHARED_BYTES = 1 << 30
 """Fewer shared bytes than this are taken for libraries; of more, the kernel is asked what they are,
@@ -129,8 +127,6 @@ def _serve(sock: socket.socket, status: StatusPage, marks: int, scratch: Path) -
         return
     # After the imports: some libraries install handlers of their own.
     faulthandler.enable(file=2, all_threads=False)
-    if setup["explains"]:  # see Sandbox._expire
-        faulthandler.register(WHERE, file=2, all_threads=False)
     ready = {"private_bytes": private_bytes(os.getpid()), "code_paths": as_json(CodePaths.here())}
     channel.send(sock, channel.READY, wire.encode(ready))
 

@@ -40,10 +40,10 @@ PRELOAD = (
     "nnfuzz.testcase.producer",
     "nnfuzz.compare.verdict",
 )
-LIMITS = Limits(seconds=120.0, still_seconds=120.0)
+LIMITS = Limits(seconds=120.0)
 EVALUATOR = "nnfuzz.testcase.service:reference_service"
 EVALUATOR_PRELOAD = ("numpy", "onnx.reference", "nnfuzz.testcase.service")
-EVALUATOR_LIMITS = Limits(seconds=30.0, still_seconds=30.0)
+EVALUATOR_LIMITS = Limits(seconds=30.0)
 
 
 class ProducerError(RuntimeError):

@@ -226,10 +226,6 @@ def test_parts_have_to_be_announced():
         Count("one").read_part(0, {"value": 1}, {})
 
 
-def test_people_are_told_the_kind_of_job():
-    assert Count("one").about == "Count"
-
-
 # Exceptions as text.
 
 
