@@ -18,7 +18,7 @@ from nnfuzz.backend.normalise import normalise
 from nnfuzz.backend.refusal import refuses, refusing_lines
 from nnfuzz.backend.stage import Stage
 from nnfuzz.base.code_paths import CodePaths
-from nnfuzz.sandbox.exceptions import described_error
+from nnfuzz.sandbox.events import described_error
 
 
 class ComplaintKind(StrEnum):

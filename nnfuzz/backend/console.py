@@ -13,7 +13,7 @@ from nnfuzz.backend.complaint import CompilerError, ComplaintKind
 from nnfuzz.backend.contract import Backend
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.base.text import visible
-from nnfuzz.sandbox.exceptions import shortened
+from nnfuzz.sandbox.events import shortened
 
 _RAISED = (OutcomeKind.EXCEPTION, OutcomeKind.UNSUPPORTED)
 

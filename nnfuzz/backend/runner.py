@@ -30,8 +30,16 @@ from nnfuzz.backend.releases import home_of
 from nnfuzz.backend.target import ONNX, Pipeline, Target
 from nnfuzz.base.text import visible
 from nnfuzz.base.writing import as_json
-from nnfuzz.sandbox.events import Death, DeathKind, Event, Limits, Progress, Reply, WorkerFault
-from nnfuzz.sandbox.exceptions import TEXT_CHARS
+from nnfuzz.sandbox.events import (
+    TEXT_CHARS,
+    Death,
+    DeathKind,
+    Event,
+    Limits,
+    Progress,
+    Reply,
+    WorkerFault,
+)
 from nnfuzz.sandbox.forkserver import ForkClient, ForkServer, Home
 from nnfuzz.sandbox.job import Job
 from nnfuzz.sandbox.sandbox import Sandbox, wait

@@ -34,8 +34,7 @@ from nnfuzz.sandbox.events import (
 )
 from nnfuzz.sandbox.forkserver import ForkClient, ForkServer
 from nnfuzz.sandbox.job import Job
-from nnfuzz.sandbox.pool import Ended, Pool, Worker
-from nnfuzz.sandbox.sandbox import Sandbox
+from nnfuzz.sandbox.sandbox import Ended, Pool, Sandbox, Worker
 from nnfuzz.testcase.identity import TestId
 from nnfuzz.testcase.jobs import Produce
 

@@ -15,8 +15,7 @@ from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.sandbox.events import Limits, Reply, event_line
 from nnfuzz.sandbox.forkserver import ForkServer
 from nnfuzz.sandbox.job import Job
-from nnfuzz.sandbox.pool import Ended, Pool, Worker
-from nnfuzz.sandbox.sandbox import Sandbox
+from nnfuzz.sandbox.sandbox import Ended, Pool, Sandbox, Worker
 from nnfuzz.testcase.case import NotProduced
 from nnfuzz.testcase.client import PRELOAD, ProducerUnavailable, working
 from nnfuzz.testcase.identity import Probe, TestId

@@ -10,9 +10,10 @@ import math
 import select
 import signal
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from nnfuzz.base.code_paths import CodePaths
 from nnfuzz.base.reading import JsonObject, read, read_fields
@@ -31,8 +32,7 @@ from nnfuzz.sandbox.events import (
 )
 from nnfuzz.sandbox.forkserver import ForkClient, ForkServer
 from nnfuzz.sandbox.job import Job
-from nnfuzz.sandbox.own_time import OwnTime
-from nnfuzz.sandbox.process import WorkerProcess
+from nnfuzz.sandbox.process import OwnTime, WorkerProcess
 
 TICK_SECONDS = 0.05
 SWELLING = 200
@@ -418,3 +418,78 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+Order = TypeVar("Order")
+AnyWorker = TypeVar("AnyWorker", bound="Worker[Any]")
+Ended = Reply[Any] | Trouble
+"""The event that ends a job."""
+
+
+class Worker(ABC, Generic[Order]):
+    """Carries out one order at a time in a sandbox. order: the one in hand."""
+
+    order: Order | None = None
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self.sandbox = sandbox
+
+    @abstractmethod
+    def begin(self, order: Order) -> None:
+        """Starts work on an order, without blocking."""
+
+    def progress(self, part: Any) -> None:
+        """Takes a part of the answer that is sent ahead."""
+
+
+class Pool(ABC, Generic[AnyWorker, Order]):
+    """Workers, and the orders that they have in hand. A context manager."""
+
+    def __init__(self, workers: Iterable[AnyWorker] = ()) -> None:
+        self.workers = [*workers]
+
+    def prepare(self, worker: AnyWorker) -> None:
+        """Called for an idle worker before it gets an order; may give it one of the pool's own."""
+
+    @abstractmethod
+    def ended(self, worker: AnyWorker, order: Order, result: Ended) -> None:
+        """Called when an order has ended, and its worker is idle again."""
+
+    def dispatch(self, more: Callable[[AnyWorker], Order | None]) -> None:
+        """Hands orders to idle workers. more: the next one for a worker; None if there is none."""
+        for worker in self.workers:
+            if worker.order is None:
+                self.prepare(worker)
+            if worker.order is None and (order := more(worker)) is not None:
+                self.begin(worker, order)
+
+    def begin(self, worker: AnyWorker, order: Order) -> None:
+        worker.order = order
+        worker.begin(order)
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Blocks until something happens in a worker, at most for `timeout` seconds."""
+        owners = {worker.sandbox: worker for worker in self.workers}
+        for sandbox, event in wait(owners, timeout):
+            self.feed(owners[sandbox], event)
+
+    def feed(self, worker: AnyWorker, event: Event) -> None:
+        """Takes an event of a worker."""
+        order = worker.order
+        if order is None:
+            return
+        if isinstance(event, Progress):
+            worker.progress(event.value)
+        else:
+            worker.order = None
+            self.ended(worker, order, event)
+
+    def close(self) -> None:
+        for worker in self.workers:
+            worker.sandbox.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

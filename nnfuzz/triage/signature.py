@@ -29,7 +29,7 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.view import NO_GRAPH, GraphView
-from nnfuzz.sandbox.exceptions import shortened
+from nnfuzz.sandbox.events import shortened
 from nnfuzz.triage.frames import is_native, native_frames, python_frames
 from nnfuzz.triage.headline import headline
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs

@@ -16,7 +16,7 @@ from hypothesis.extra import numpy as hnp
 from nnfuzz.backend.target import Target
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.sandbox import wire
-from nnfuzz.sandbox.exceptions import TEXT_CHARS, described_error, shortened
+from nnfuzz.sandbox.events import TEXT_CHARS, described_error, shortened
 from nnfuzz.sandbox.job import Job, Service, does
 from nnfuzz.sandbox.record import pack, unpack
 from nnfuzz.sandbox.sandbox import (
