@@ -21,7 +21,7 @@ from nnfuzz.backend.complaint import CompilerError, ComplaintKind, read_complain
 from nnfuzz.backend.deviation import Deviation
 from nnfuzz.backend.normalise import normalise
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.backend.slips import slip
+from nnfuzz.backend.refusal import slip
 from nnfuzz.backend.target import Pipeline, Target, levels_of
 from nnfuzz.base.reading import Json, JsonObject, Unreadable, read
 from nnfuzz.base.text import one_line
