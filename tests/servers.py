@@ -22,6 +22,7 @@ ASKING = (
     "nnfuzz.corpus.producers",
     "nnfuzz.backend.runner",
     "nnfuzz.sandbox.sandbox",
+    "nnfuzz.testcase.client",
     "nnfuzz.reduction.servers",
 )
 """Modules that start fork servers."""

@@ -112,7 +112,6 @@ class BackendRunner:
             SERVICE,
             {"spec": as_json(spec), "adapter": address(self.backend), "abroad": abroad},
             limits or limits_of(self.options),
-            name=str(spec),
             server=server,
             own_server=lambda: fork_server_of(self.backend, spec),
         )

@@ -133,24 +133,12 @@ class Lanes(Pool[LaneSlot, LaneJob]):
         self.returned: deque[Order] = deque()
         self._returns: Counter[TestId] = Counter()
         self._faults = 0
-        super().__init__(self._lane(number + 1) for number in range(config.workers))
+        super().__init__(self._lane() for _ in range(config.workers))
 
-    def _lane(self, number: int) -> LaneSlot:
-        own = self._config.producer
-        limits = Limits(
-            own.seconds,
-            own.memory_bytes,
-            own.jobs,
-            stages={RUN: MOST_SECONDS, REDUCE: MOST_SECONDS},
-        )
-        sandbox = Sandbox(
-            SERVICE,
-            self.arguments,
-            limits,
-            name=f"lane {number}",
-            server=self.server,
-            lends=self._lends,
-        )
+    def _lane(self) -> LaneSlot:
+        own, stages = self._config.producer, {RUN: MOST_SECONDS, REDUCE: MOST_SECONDS}
+        limits = Limits(own.seconds, own.memory_bytes, own.jobs, stages=stages)
+        sandbox = Sandbox(SERVICE, self.arguments, limits, self.server, lends=self._lends)
         return self._slot(sandbox, here=True)
 
     def _slot(self, sandbox: Sandbox, here: bool) -> LaneSlot:

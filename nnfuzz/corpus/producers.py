@@ -57,8 +57,7 @@ class Producers(Pool[_Maker, _Order[Any]]):
         preload = *PRELOAD, "nnfuzz.corpus.service"
         self._server = server = ForkServer(preload, warm=(SERVICE, arguments))
         super().__init__(
-            _Maker(Sandbox(SERVICE, arguments, LIMITS, (), "producer", server))
-            for _ in range(processes)
+            _Maker(Sandbox(SERVICE, arguments, LIMITS, server)) for _ in range(processes)
         )
 
     def close(self) -> None:

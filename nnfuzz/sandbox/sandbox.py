@@ -73,9 +73,8 @@ class _InHand:
 class Sandbox:
     """One worker process at a time, hosting `service` ("pkg.module:factory"), one job at a time.
 
-    `arguments` (JSON) go to the factory. `preload` names modules for the fork server that the
-    sandbox starts for itself; pass `server` to share one, which then stays open. `code_paths`: of
-    the latest worker.
+    `arguments` (JSON) go to the factory. `server`: a fork server to share, which stays open.
+    `code_paths`: of the latest worker.
     """
 
     def __init__(
@@ -83,26 +82,21 @@ class Sandbox:
         service: str,
         arguments: JsonObject | None = None,
         limits: Limits | None = None,
-        preload: Iterable[str] = (),
-        name: str = "",
         server: ForkClient | None = None,
         own_server: Callable[[], ForkServer] | None = None,
         lends: Sequence[ForkClient] = (),
     ):
-        """own_server: makes the fork server where none is shared, instead of `preload`. lends: fork
-        servers that the workers may use as well.
+        """own_server: makes the fork server where none is shared. lends: fork servers that the
+        workers may use as well.
         """
-        self.name = name or service
         self.limits = limits or Limits()
         self._service = service
         self.rearm(arguments or {})
         self._owns_server = server is None
-        make = own_server or (lambda: ForkServer(preload))
-        self.server = server if server is not None else make()
+        self.server = server if server is not None else (own_server or ForkServer)()
         self._lends = lends
         self._process: WorkerProcess | None = None
         self._job: _InHand | None = None
-        self._looked = 0.0
         self.code_paths = CodePaths()
 
     def rearm(self, arguments: JsonObject) -> None:
@@ -141,11 +135,6 @@ class Sandbox:
         """CPU seconds of the present worker since the last call; 0 if unknown."""
         return self._process.take_cpu() if self._process else 0.0
 
-    @property
-    def due(self) -> bool:
-        """Whether to look after it though nothing may have come from it: for its limits."""
-        return time.monotonic() - self._looked >= TICK_SECONDS
-
     def start(self) -> None:
         """Forks a worker ahead of the first job, without blocking."""
         self.server.pump()
@@ -174,7 +163,7 @@ class Sandbox:
         while a job is in hand.
         """
         if self._job is not None:
-            raise RuntimeError(f"sandbox {self.name} is busy: wait for its event first")
+            raise RuntimeError(f"the sandbox of {self._service} is busy: wait for its event first")
         self.start()
         seconds = min(seconds, self.limits.seconds)
         self._send(_InHand(job, take, wire.encode(*job.to_frame()), seconds))
@@ -228,7 +217,6 @@ class Sandbox:
 
     def _collect(self) -> list[Event]:
         """Moves bytes without blocking and returns the events that are complete."""
-        self._looked = time.monotonic()
         self.server.pump()
         process = self._process
         if process is None:
@@ -369,9 +357,8 @@ def wait(sandboxes: Iterable[Sandbox], timeout: float | None = None) -> list[tup
     """
     sandboxes = list(sandboxes)
     end = None if timeout is None else time.monotonic() + timeout
-    due = [sandbox for sandbox in sandboxes if sandbox.due]
     while True:
-        events = [(sandbox, event) for sandbox in due for event in sandbox._collect()]
+        events = [(sandbox, event) for sandbox in sandboxes for event in sandbox._collect()]
         busy = [sandbox for sandbox in sandboxes if sandbox.busy]
         if events or not busy:
             return events
@@ -380,26 +367,19 @@ def wait(sandboxes: Iterable[Sandbox], timeout: float | None = None) -> list[tup
             pause = min(pause, end - time.monotonic())
             if pause <= 0:
                 return []
-        ready = _poll(busy, pause)
-        due = [sandbox for sandbox in sandboxes if sandbox in ready or sandbox.due]
+        _poll(busy, pause)
 
 
-def _poll(sandboxes: list[Sandbox], seconds: float) -> set[Sandbox]:
-    """Waits for bytes, at most so long; returns the sandboxes that they concern."""
+def _poll(sandboxes: Iterable[Sandbox], seconds: float) -> None:
+    """Waits for bytes from the sandboxes, at most so long."""
     poll = select.poll()
-    concerned: dict[int, list[Sandbox]] = {}
     for sandbox in sandboxes:
         if sandbox.server.alive:
-            concerned.setdefault(sandbox.server.fileno(), []).append(sandbox)
-    for fd in concerned:
-        poll.register(fd, select.POLLIN)
-    for sandbox in sandboxes:
+            poll.register(sandbox.server.fileno(), select.POLLIN)
         if sandbox._process is not None:
             for fd, events in sandbox._process.interests():
                 poll.register(fd, events)
-                concerned[fd] = [sandbox]
-    ready = poll.poll(max(1, int(seconds * 1000)))
-    return {sandbox for fd, _ in ready for sandbox in concerned[fd]}
+    poll.poll(max(1, int(seconds * 1000)))
 
 
 def _most_retries(process: WorkerProcess, begun: bool) -> int:

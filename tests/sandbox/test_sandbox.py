@@ -184,9 +184,7 @@ def test_a_worker_is_replaced_after_its_share_of_jobs(server):
 
 
 def test_several_sandboxes_run_at_once(server):
-    sandboxes = [
-        Sandbox(SERVICE, limits=Limits(seconds=1.0), server=server, name=str(i)) for i in range(3)
-    ]
+    sandboxes = [Sandbox(SERVICE, limits=Limits(seconds=1.0), server=server) for _ in range(3)]
     for sandbox in sandboxes:
         fine(sandbox)
         sandbox.submit(Misbehave("hang"))

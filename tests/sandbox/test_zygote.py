@@ -136,7 +136,7 @@ def test_folders_that_are_deep_or_locked_are_removed(tmp_path):
 
 
 def test_closing_while_the_libraries_are_imported_is_quick():
-    sandbox = Sandbox(SERVICE, preload=["tests.sandbox.slow_import"])
+    sandbox = Sandbox(SERVICE, own_server=lambda: ForkServer(["tests.sandbox.slow_import"]))
     sandbox.start()
     start = time.monotonic()
     sandbox.close()
