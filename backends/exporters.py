@@ -27,9 +27,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nnfuzz.backend.complaint import CompilerError, Complaint, ComplaintKind, read_complaint
+from nnfuzz.backend.complaint import CompilerError, Complaint, ComplaintKind, Stage, read_complaint
 from nnfuzz.backend.contract import Backend, Program
-from nnfuzz.backend.stage import Stage
 from nnfuzz.backend.target import MODULE
 
 from .frontends import to_array, to_tensor

@@ -19,8 +19,7 @@ import numpy as np
 
 from nnfuzz.backend.complaint import CompilerError, Complaint, ComplaintKind, read_complaint
 from nnfuzz.backend.contract import Backend, BackendOptions, Program, option
-from nnfuzz.backend.interface import OnnxModel
-from nnfuzz.backend.packing import from_bytes, to_bytes
+from nnfuzz.backend.interface import OnnxModel, from_bytes, to_bytes
 from nnfuzz.backend.target import ONNX
 
 from .frontends import (

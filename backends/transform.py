@@ -34,10 +34,9 @@ from importlib.metadata import version
 from textwrap import dedent
 from typing import Any, ClassVar
 
-from nnfuzz.backend.complaint import CompilerError, Complaint, read_complaint
+from nnfuzz.backend.complaint import CompilerError, Complaint, Stage, read_complaint
 from nnfuzz.backend.contract import Program
 from nnfuzz.backend.issue_form import IssueForm
-from nnfuzz.backend.stage import Stage
 
 from .onnxruntime import OnnxRuntime
 

@@ -25,12 +25,12 @@ from nnfuzz.backend.complaint import (
     CompilerError,
     Complaint,
     ComplaintKind,
+    Stage,
     about_inputs,
     first_statement,
     read_complaint,
 )
 from nnfuzz.backend.contract import Backend, BackendOptions, BackendUnavailable, Program, option
-from nnfuzz.backend.stage import Stage
 from nnfuzz.backend.target import ONNX, Pipeline
 
 from . import tvm_passes

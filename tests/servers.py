@@ -22,6 +22,7 @@ ASKING = (
     "nnfuzz.corpus.producers",
     "nnfuzz.backend.runner",
     "nnfuzz.sandbox.sandbox",
+    "nnfuzz.testcase.client",
     "nnfuzz.reduction.servers",
 )
 """Modules that start fork servers."""
@@ -40,7 +41,6 @@ class Kept(ForkServer):
         """Ends the workers; the process stays. Idempotent."""
         for worker in [*self._on_end]:
             self.kill(worker)
-        self.standstills = []
         self.pool.take_back(self)
 
     def end(self) -> None:
@@ -66,7 +66,6 @@ class Pool:
         environment: Mapping[str, str] | None = None,
         warm: tuple[str, dict[str, Any]] | None = None,
         home: Home | None = None,
-        name: str = "",
     ) -> Kept:
         """An idle one that has imported the same under the same environment, or a new one.
 
@@ -78,9 +77,8 @@ class Pool:
         for server in self._idle:
             if server.alive and server.about == about:
                 self._idle.remove(server)
-                server.name = f"fork server of {name or 'workers'}"
                 return server
-        return Kept(self, about, preload, environment, warm, home, name)
+        return Kept(self, about, preload, environment, warm, home)
 
     def take_back(self, server: Kept) -> None:
         if server not in self._idle:

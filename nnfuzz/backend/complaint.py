@@ -8,17 +8,28 @@ last, behind the places that they were passed through; Python's chains put it fi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from pathlib import PurePath
 
 from nnfuzz.backend.backtrace import split_frames
 from nnfuzz.backend.causes import ChainedError, announced, chain
 from nnfuzz.backend.normalise import normalise
-from nnfuzz.backend.refusal import refuses, refusing_lines
-from nnfuzz.backend.stage import Stage
+from nnfuzz.backend.refusal import NATIVE, SLIPS, impossible, innermost, refuses, refusing_lines
 from nnfuzz.base.code_paths import CodePaths
-from nnfuzz.sandbox.exceptions import described_error
+from nnfuzz.sandbox.events import described_error
+
+
+class Stage(StrEnum):
+    """Where an outcome arose."""
+
+    EXPORT = "export"
+    TRANSFORM = "transform"
+    IMPORT = "import"
+    COMPILE = "compile"
+    EXECUTE = "execute"
+    COMPARE = "compare"
 
 
 class ComplaintKind(StrEnum):
@@ -261,3 +272,40 @@ def _location(message: str) -> str:
     """The last source file in a message: the innermost place of a chain of C++ exceptions."""
     places = _PLACE.findall(message)
     return places[-1] if places else ""
+
+
+_PYTHON = re.compile(
+    r"^(?:not enough values to unpack|too many values to unpack|invalid literal for int"
+    r"|could not convert string to float|.* is not in list$|substring not found|max\(\) arg is"
+    r"|min\(\) arg is|cannot reshape array|could not broadcast|operands could not be broadcast"
+    r"|all the input array|axes don't match|negative dimensions are not allowed|buffer size must"
+    r"|repeated axis|The truth value of an array|setting an array element|array is too big)"
+)
+"""Texts of ValueErrors that Python and NumPy raise for any caller."""
+_PLEASE = re.compile(r"\bplease (?:report|file|open) (?:this|an? (?:bug|issue))", re.IGNORECASE)
+_STANDARD_OWN = ("onnx", "google")
+"""Packages whose own errors, of any class, state a fault of the model: the standard's
+checker and readers, protobuf."""
+
+
+def reads_as_internal(error: CompilerError, packages: Collection[str]) -> bool:
+    """Whether an exception, by its class and place, was not meant as an answer.
+
+    packages: the compiler's own, top-level. A function of the text alone.
+    """
+    package, _, name = error.error_type.rpartition(".")
+    if impossible(error.error_type, error.message) or _PLEASE.search(error.message):
+        return True
+    if package.partition(".")[0] in (*packages, *_STANDARD_OWN):
+        return False
+    file, line = innermost(error.traceback)
+    if not file or file.endswith(NATIVE):
+        return False
+    parts = PurePath(file).parts
+    own = any(package in parts for package in packages)
+    meant = own or any(package in parts for package in _STANDARD_OWN)
+    if meant and line.startswith("raise"):
+        return False
+    if name in SLIPS:
+        return True
+    return name == "ValueError" and (not own or bool(_PYTHON.search(error.message)))

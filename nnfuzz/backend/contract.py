@@ -43,13 +43,12 @@ from nnfuzz.backend.complaint import (
     CompilerError,
     Complaint,
     ComplaintKind,
+    Stage,
     described,
     read_complaint,
 )
 from nnfuzz.backend.interface import Arrays, ModelFile, OnnxModel, TensorSpec, check_inputs
-from nnfuzz.backend.internal import reads_as_internal
 from nnfuzz.backend.issue_form import IssueForm
-from nnfuzz.backend.stage import Stage
 from nnfuzz.backend.target import CPU, EXPORTED, MODULE, ONNX, Pipeline, Target
 from nnfuzz.base.external_data import names_files
 from nnfuzz.base.packed_values import Packing, PackingError, packed, unpacked
@@ -435,15 +434,6 @@ class Backend(ABC):
         text = described(error, stage, files_of(type(self)))
         return self.complaint(text).kind is ComplaintKind.UNSUPPORTED
 
-    @classmethod
-    def is_internal(cls, error: CompilerError) -> bool:
-        """Whether an error comes from the inside of the compiler, and is not its answer to a wrong
-        model. Asked for models that must be refused. A function of the text alone.
-
-        Default: by the class and place of the exception (nnfuzz.backend.internal).
-        """
-        return reads_as_internal(error, {name.partition(".")[0] for name in cls.preload})
-
     def repro(self) -> str | None:
         """Source of `def run(model, inputs, level)` for bug reports, None if there is none.
 
@@ -452,6 +442,17 @@ class Backend(ABC):
         function, and needs the compiler, onnx and numpy only.
         """
         return None
+
+    def own_repro(self) -> str | None:
+        """The source of `repro`; None if there is none, or it is inherited although `load` or
+        `build` is the adapter's own.
+        """
+
+        def depth(name: str) -> int:
+            return next(i for i, cls in enumerate(type(self).__mro__) if name in vars(cls))
+
+        own = depth("repro") <= min(depth("load"), depth("build"))
+        return self.repro() if own else None
 
     def repro_foreign(self) -> str | None:
         """The same where inputs or outputs have dtypes that NumPy knows through ml_dtypes only."""

@@ -1,11 +1,11 @@
-"""A model's declarations of its inputs and outputs: names, dtypes, shapes."""
+"""A model's inputs and outputs: names, dtypes and shapes as declared, and elements as bytes."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -167,3 +167,36 @@ def _tensor_spec(value: Any) -> TensorSpec:
         raise InputError(f"{value.name!r} is not a tensor of a declared dtype")
     shape = tuple(d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)
     return TensorSpec(np.dtype(tensor_dtype_to_np_dtype(tensor.elem_type)), shape)
+
+
+def to_bytes(array: np.ndarray) -> bytes:
+    """The elements in the order of C, as a compiler's memory and ONNX's `raw_data` hold them, for
+    compilers that take no arrays of ml_dtypes, which have one element of 4 bits per byte. Two of
+    these share a byte, the first in the low half.
+    """
+    from onnx import numpy_helper
+
+    return numpy_helper.from_array(np.asarray(array, order="C")).raw_data
+
+
+def from_bytes(raw: bytes, dtype: int, shape: Sequence[int]) -> np.ndarray:
+    """The inverse of `to_bytes`; dtype: a number of onnx.TensorProto.DataType."""
+    from onnx import TensorProto, numpy_helper
+
+    return numpy_helper.to_array(TensorProto(data_type=dtype, dims=shape, raw_data=raw))
+
+
+def onnx_dtype(array: np.ndarray) -> int:
+    """The number of an array's dtype in onnx.TensorProto.DataType."""
+    from onnx.helper import np_dtype_to_tensor_dtype
+
+    return int(np_dtype_to_tensor_dtype(array.dtype))
+
+
+def packed_bytes(dtype: int, shape: Sequence[int]) -> int:
+    """How many bytes `to_bytes` makes of an array of this dtype, a number of
+    onnx.TensorProto.DataType.
+    """
+    from onnx.helper import tensor_dtype_to_np_dtype
+
+    return len(to_bytes(np.zeros(shape, tensor_dtype_to_np_dtype(dtype))))

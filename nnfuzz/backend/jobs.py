@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 
+from nnfuzz.backend.complaint import Stage
 from nnfuzz.backend.outcome import Outcome
-from nnfuzz.backend.stage import Stage
 from nnfuzz.sandbox.job import Job
 
 
@@ -25,28 +26,23 @@ class AskVersions(Job[Versions]):
     """Which compiler is installed where the worker runs."""
 
 
-@dataclass(frozen=True)
-class FiredPasses(Job[list[str] | None]):
-    """See Backend.fired_passes. model: in the form that the backend reads (Backend.form)."""
+class Passes(StrEnum):
+    """Which passes of a compiler: see Backend.fired_passes, Backend.build_watched and
+    Backend.known_passes.
+    """
 
-    model: bytes
-    level: str
-
-
-@dataclass(frozen=True)
-class WatchedPasses(Job[list[str]]):
-    """The same as Backend.build_watched tells it."""
-
-    model: bytes
-    level: str
+    FIRED = "fired"
+    CERTAIN = "certain"
+    KNOWN = "known"
 
 
 @dataclass(frozen=True)
-class KnownPasses(Job[list[str]]):
-    """See Backend.known_passes. model: in the form that the backend reads."""
+class ListPasses(Job[list[str]]):
+    """The names of passes. model: in the form that the backend reads (Backend.form)."""
 
     model: bytes
     level: str
+    which: Passes
 
 
 @dataclass(frozen=True)

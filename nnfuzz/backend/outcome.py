@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
 
-from nnfuzz.backend.complaint import Complaint
-from nnfuzz.backend.stage import Stage
+from nnfuzz.backend.complaint import Complaint, Stage
 from nnfuzz.backend.target import Target
 from nnfuzz.base.writing import UNWRITTEN
 
@@ -19,7 +18,7 @@ class OutcomeKind(StrEnum):
     """How a stage ended. `unsupported`: the backend itself says that it does not implement this.
 
     A model that must be refused is `refused` by a clean error, or `accepted`; an `exception` is
-    then an error from the inside of the compiler (nnfuzz.backend.internal). What ran is `not
+    then an error from the inside of the compiler (nnfuzz.backend.complaint). What ran is `not
     compared` where no element of any output is comparable, or where onnx.reference contradicts that
     it is wrong: neither right nor wrong.
     """
@@ -97,12 +96,6 @@ class Outcome:
         has not sent them (RunLevels.reference).
         """
         return self.ok and self.stage is Stage.EXECUTE and self.outputs is None
-
-
-def marked(outcome: Outcome) -> Outcome:
-    """An outcome read from a file, where those of older versions lack `over_memory_limit`."""
-    crashed = outcome.kind is OutcomeKind.CRASH and outcome.message.startswith(MEMORY_LIMIT)
-    return replace(outcome, over_memory_limit=True) if crashed else outcome
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
-"""Whether words are a compiler's own statement that it does not implement something.
+"""Whether a compiler's error is a refusal, or an accident.
 
-A refusal is no bug. A failure by accident is a bug whatever its words are: a slip of Python's
-("unsupported operand type(s)"), an assertion, an error that calls itself internal. The rules are
-about programming languages and ordinary English; where a compiler speaks otherwise, its adapter
-says so (`Backend.complaint`).
+A refusal is its statement that it does not implement something: no bug. A failure by accident is a
+bug whatever its words are: a slip of Python's ("unsupported operand type(s)"), an assertion, an
+error that calls itself internal. The rules are about programming languages and ordinary English;
+where a compiler speaks otherwise, its adapter says so (`Backend.complaint`).
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ import re
 from collections.abc import Iterable
 
 from nnfuzz.backend.causes import ChainedError
-from nnfuzz.backend.slips import accidental
 
 _CLASS = re.compile(r"Unsupported|Not_?(?:Yet)?(?:Supported|Implemented)|Unimplemented")
-_OF_PYTHON = ("io.UnsupportedOperation",)
+_STREAMS = ("io.UnsupportedOperation",)
 """Raised for streams that are no files."""
 _BE = r"(?:is|are|was|were|be|been)"
 _DTYPE = r"(?:u?int|b?float|bool|string|complex|bf|fp|[fiu])\d*(?:_?e\dm\d\w*)?"
@@ -69,7 +68,7 @@ def refuses(cause: ChainedError, bases: Iterable[str], statement: Iterable[str])
     if accidental(error_type, cause.text, cause.traceback):
         return False
     names = (error_type.rpartition(".")[2], *bases)
-    if error_type not in _OF_PYTHON and any(_CLASS.search(name) for name in names):
+    if error_type not in _STREAMS and any(_CLASS.search(name) for name in names):
         return True
     return bool(refusing_lines(statement))
 
@@ -77,3 +76,70 @@ def refuses(cause: ChainedError, bases: Iterable[str], statement: Iterable[str])
 def refusing_lines(lines: Iterable[str]) -> list[str]:
     """The lines that call something unsupported, without those about a substitute."""
     return [line for line in lines if _WORDS.search(line) and not _GOES_ON.search(line)]
+
+
+SLIPS = frozenset(
+    "AttributeError BufferError IndexError KeyError LookupError NameError OverflowError "
+    "StopIteration TypeError UnicodeDecodeError UnicodeEncodeError error".split()
+)
+"""Errors that Python raises for mistakes in the code at hand, and that a compiler may raise on
+purpose as well; "error" is that of struct.
+"""
+_NEVER_MEANT = frozenset(
+    "AssertionError RecursionError SystemError UnboundLocalError ZeroDivisionError".split()
+)
+_NAMED = re.compile(r"internal|assert|unreachable", re.IGNORECASE)
+"""Classes of compilers that say so themselves."""
+_STANDARD = re.compile(
+    r"\b(?:vector|deque|basic_string|map|unordered_map|_Map_base|array|bitset|optional|list)(?:<.*>)?"
+    r"::(?:_M_\w+|at|_S_\w+|substr|reserve|replace|erase|compare)\b"
+    r"|\bbad[_ ](?:variant|optional|any|function|cast|weak_ptr|array_new_length)\w*"
+    r"|\bsto(?:i|l|ll|ul|ull|f|d)\b|\bcannot create std::|\bstd::(?:length_error|out_of_range)\b"
+)
+"""Messages of C++'s standard library: nobody meant them as an answer."""
+_IMPOSSIBLE = re.compile(
+    r"\binternal (?:\w+ )?error\b|\bunreachable\b|\bnot reach(?:ed|able)? here\b"
+    r"|\bshould (?:never|not) (?:happen|be reached|reach|get here|be here)"
+    r"|\bthis is (?:likely )?a bug\b|\bassert(?:ion)?\b.{0,80}\bfailed\b|\bassertion_?error\b",
+    re.IGNORECASE,
+)
+"""Ordinary English for events that the author thought impossible."""
+_OF_PYTHON = re.compile(
+    r"\bunsupported operand type|\bnot supported between instances of\b"
+    r"|\bunsupported (?:format (?:string|character)|pickle protocol)"
+    r"|\bunexpected keyword argument\b"
+)
+"""Texts of Python's own TypeErrors."""
+_FRAME = re.compile(r'^  File "([^"]*)", line \d+, in .*\n(?:    (.*))?', re.MULTILINE)
+NATIVE = (".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".pyx", ".rs")
+
+
+def accidental(error_type: str, text: str, traceback: str) -> bool:
+    """Whether an exception was not raised on purpose, by its class, its words or its last line."""
+    name = error_type.rpartition(".")[2]
+    if impossible(error_type, text) or _OF_PYTHON.search(text):
+        return True
+    file, line = innermost(traceback)
+    here = bool(file) and not file.endswith(NATIVE)
+    return name in SLIPS and here and not line.startswith("raise")
+
+
+def impossible(error_type: str, text: str) -> bool:
+    """Whether a class or text says that something happened which its author thought impossible."""
+    name = error_type.rpartition(".")[2]
+    if name in _NEVER_MEANT or _NAMED.search(name):
+        return True
+    return bool(_STANDARD.search(text) or _IMPOSSIBLE.search(text))
+
+
+def slip(error_type: str) -> bool:
+    """Whether Python raises errors of a class for mistakes in the code at hand: the innermost line
+    is then their place. What native code raises ends where that is called.
+    """
+    return error_type.rpartition(".")[2] in SLIPS | _NEVER_MEANT
+
+
+def innermost(traceback: str) -> tuple[str, str]:
+    """File and source line of the innermost frame of the error that ended it; "" if unknown."""
+    frames = _FRAME.findall(traceback)
+    return (frames[-1][0], (frames[-1][1] or "").strip()) if frames else ("", "")

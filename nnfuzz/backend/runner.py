@@ -11,17 +11,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from nnfuzz.backend.complaint import CompilerError
-from nnfuzz.backend.console import heard
+from nnfuzz.backend.complaint import CompilerError, ComplaintKind
 from nnfuzz.backend.contract import Backend, files_of
 from nnfuzz.backend.deviation import Deviation
 from nnfuzz.backend.jobs import (
     AskVersions,
-    FiredPasses,
     HeldOutputs,
-    KnownPasses,
+    ListPasses,
+    Passes,
     RunLevels,
-    WatchedPasses,
     WriteCode,
 )
 from nnfuzz.backend.outcome import MEMORY_LIMIT, Outcome, OutcomeKind, Stage
@@ -30,8 +28,17 @@ from nnfuzz.backend.releases import home_of
 from nnfuzz.backend.target import ONNX, Pipeline, Target
 from nnfuzz.base.text import visible
 from nnfuzz.base.writing import as_json
-from nnfuzz.sandbox.events import Death, DeathKind, Event, Limits, Progress, Reply, WorkerFault
-from nnfuzz.sandbox.exceptions import TEXT_CHARS
+from nnfuzz.sandbox.events import (
+    TEXT_CHARS,
+    Death,
+    DeathKind,
+    Event,
+    Limits,
+    Progress,
+    Reply,
+    WorkerFault,
+    shortened,
+)
 from nnfuzz.sandbox.forkserver import ForkClient, ForkServer, Home
 from nnfuzz.sandbox.job import Job
 from nnfuzz.sandbox.sandbox import Sandbox, wait
@@ -105,7 +112,6 @@ class BackendRunner:
             SERVICE,
             {"spec": as_json(spec), "adapter": address(self.backend), "abroad": abroad},
             limits or limits_of(self.options),
-            name=str(spec),
             server=server,
             own_server=lambda: fork_server_of(self.backend, spec),
         )
@@ -164,10 +170,7 @@ class BackendRunner:
             )
         if isinstance(event, Death):
             # The sandbox repeats a job without blame for a death, unless a level has answered.
-            untried = len(self._done) > self._answered
-            if event.kind is DeathKind.STANDSTILL and not untried:  # it may stop itself
-                event = replace(event, kind=DeathKind.TIMEOUT)
-            again = event.kind is DeathKind.STANDSTILL or (event.from_outside and untried)
+            again = event.from_outside and len(self._done) > self._answered
             if not again:  # nor where it died watched: watching must not change anything
                 watched, self._job = self._job.watch, replace(self._job, watch=False)
                 timeout = event.kind is DeathKind.TIMEOUT
@@ -214,17 +217,17 @@ class BackendRunner:
 
     def fired_passes(self, model: bytes, level: str) -> list[str] | None:
         """The passes that changed the model at a level; None if the backend cannot tell."""
-        return self._answer(FiredPasses(model, level))
+        return self._answer(ListPasses(model, level, Passes.FIRED))
 
     def reported_passes(self, model: bytes, level: str) -> list[str] | None:
         """The passes that certainly changed it (Backend.build_watched); None as well if
         it fails.
         """
-        return self._answer(WatchedPasses(model, level))
+        return self._answer(ListPasses(model, level, Passes.CERTAIN))
 
     def known_passes(self, model: bytes, level: str) -> list[str] | None:
         """All passes that run on the way to a level; None if the backend cannot name them."""
-        return self._answer(KnownPasses(model, level))
+        return self._answer(ListPasses(model, level, Passes.KNOWN))
 
     def code(self, source: bytes) -> str:
         """A test case as source of PyTorch, see nnfuzz.backend.modules.TorchSource.code; "" if it
@@ -300,14 +303,28 @@ class BackendRunner:
         return paths.foreign(printed) if printed else ""
 
     def _heard(self, outcome: Outcome) -> Outcome:
-        """The outcome with the reason that the compiler printed; an import prints once for all
-        levels.
+        """The outcome of an exception with the reason that the compiler printed (Backend.console)
+        as its message, and the complaint that this makes; an import prints once for all levels.
+
+        It is read here and not in the worker, so that nothing is put in the way of a crash handler
+        and of what a dying process says last.
         """
-        printed = outcome.captured
+        printed, kind = outcome.captured, outcome.kind
         if outcome.stage is Stage.IMPORT:
             printed = self._imported = self._imported or printed
+        if kind not in (OutcomeKind.EXCEPTION, OutcomeKind.UNSUPPORTED):
+            return outcome
         with self._asking("console"):
-            return heard(self.backend, outcome, printed)
+            if not (reason := self.backend.console(printed)):
+                return outcome
+            message = shortened(visible(reason))
+            error = CompilerError(outcome.stage, outcome.error_type, message, outcome.traceback)
+            complaint = self.backend.complaint(error)
+        if kind is OutcomeKind.UNSUPPORTED:
+            complaint = complaint.of_kind(ComplaintKind.UNSUPPORTED)
+        elif complaint.kind is ComplaintKind.UNSUPPORTED:
+            kind = OutcomeKind.UNSUPPORTED
+        return replace(outcome, kind=kind, message=message, complaint=complaint)
 
     @contextmanager
     def _asking(self, method: str) -> Iterator[None]:
@@ -379,7 +396,7 @@ def fork_server_of(backend: type[Backend], spec: BackendSpec) -> ForkServer:
     if backend(**spec.options).form != ONNX:
         preload += _TRACING
     home = usable(backend, spec)
-    return ForkServer(preload, backend.environment, home=home, name=spec.label)
+    return ForkServer(preload, backend.environment, home=home)
 
 
 class CompilerServers:

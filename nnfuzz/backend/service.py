@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnfuzz.backend.agreement import agree
-from nnfuzz.backend.complaint import CompilerError, ComplaintKind, described
+from nnfuzz.backend.complaint import CompilerError, ComplaintKind, described, reads_as_internal
 from nnfuzz.backend.contract import (
     AdapterError,
     Backend,
@@ -30,17 +30,16 @@ from nnfuzz.backend.contract import (
 from nnfuzz.backend.interface import InputError, OnnxModel
 from nnfuzz.backend.jobs import (
     AskVersions,
-    FiredPasses,
     HeldOutputs,
-    KnownPasses,
+    ListPasses,
+    Passes,
     RunLevels,
     Versions,
-    WatchedPasses,
     WriteCode,
 )
 from nnfuzz.backend.outcome import MEMORY_LIMIT, Outcome, OutcomeKind, Stage
+from nnfuzz.backend.refusal import innermost
 from nnfuzz.backend.registry import BackendSpec
-from nnfuzz.backend.slips import innermost
 from nnfuzz.backend.target import ONNX
 from nnfuzz.base.reading import JsonObject
 from nnfuzz.ir.sizes import by_copy, from_copies
@@ -94,22 +93,14 @@ class BackendService(Service):
         which is read twice for an outcome, since that takes a system call."""
         self._release = self._backend.release
 
-    # The next three keep the imported model, since a compiler may still read from its file.
-
-    @does(FiredPasses)
-    def fired_passes(self, job: FiredPasses, report: Report) -> list[str] | None:
-        imported = self._imported(job.model)
-        return self._backend.fired_passes(imported.module, job.level)
-
-    @does(WatchedPasses)
-    def watched_passes(self, job: WatchedPasses, report: Report) -> list[str]:
-        imported = self._imported(job.model)
-        return list(self._backend.build_watched(imported.module, job.level)[1])
-
-    @does(KnownPasses)
-    def known_passes(self, job: KnownPasses, report: Report) -> list[str]:
-        imported = self._imported(job.model)
-        return self._backend.known_passes(imported.module, job.level)
+    @does(ListPasses)
+    def passes(self, job: ListPasses, report: Report) -> list[str]:
+        imported = self._imported(job.model)  # kept: a compiler may still read from its file
+        if job.which is Passes.CERTAIN:
+            return list(self._backend.build_watched(imported.module, job.level)[1])
+        fired = job.which is Passes.FIRED
+        ask = self._backend.fired_passes if fired else self._backend.known_passes
+        return ask(imported.module, job.level)
 
     @does(WriteCode)
     def code(self, job: WriteCode, report: Report) -> str:
@@ -296,9 +287,10 @@ class BackendService(Service):
         if own_fault(error, type(self._backend)):
             return OutcomeKind.UNSUPPORTED
         adapter = getattr(sys.modules.get(type(self._backend).__module__), "__file__", None)
+        packages = {name.partition(".")[0] for name in self._backend.preload}
         # An error that the adapter itself raises is its answer, not a slip.
         deliberate = innermost(text.traceback)[0] == adapter
-        internal = not deliberate and self._backend.is_internal(text)
+        internal = not deliberate and reads_as_internal(text, packages)
         return OutcomeKind.EXCEPTION if internal else OutcomeKind.REFUSED
 
     def _outcome(self, level: str, seconds: dict[str, float], **fields: Any) -> Outcome:

@@ -1,8 +1,9 @@
-"""The K-th of N parts of numbered things: every N-th of them, so that parts are similar."""
+"""Parts of numbered things, the K-th of N: every N-th of them, so that parts are similar."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 _FORM = re.compile(r"([1-9]\d{0,8})/([1-9]\d{0,8})")
@@ -45,3 +46,33 @@ class Shard:
     def of(self, total: int) -> int:
         """Number of the first `total` things that are in the part."""
         return len(range(self.number - 1, total, self.count))
+
+
+class IndexSet:
+    """Indexes from 0 on: all below `length`, and some later ones.
+
+    part: the part of a campaign whose indexes it may hold; those of other parts leave no gaps.
+    """
+
+    def __init__(self, indexes: Iterable[int], part: Shard) -> None:
+        self._part = part
+        self._whole = 0  # indexes of the part without a gap
+        self._later: set[int] = set()
+        for index in indexes:
+            self.add(index)
+
+    def __contains__(self, index: int) -> bool:
+        return index < self.length or index in self._later
+
+    def add(self, index: int) -> None:
+        """Adds an index of the part."""
+        if index not in self:
+            self._later.add(index)
+        while self.length in self._later:
+            self._later.remove(self.length)
+            self._whole += 1
+
+    @property
+    def length(self) -> int:
+        """The first index of the part that is missing."""
+        return self._part.index(self._whole)

@@ -12,8 +12,8 @@ from typing import Any
 
 from packaging.version import Version
 
+from nnfuzz.backend.capabilities import first_taken, not_taken
 from nnfuzz.backend.contract import meant, suggest
-from nnfuzz.backend.opsets import first_taken
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec, plugin_name
 from nnfuzz.backend.runner import BackendRunner, CompilerServers, RunnerError, usable
 from nnfuzz.backend.target import DIRECT, ONNX
@@ -272,7 +272,6 @@ def _unrewritten(
     """Operators that a backend does not take, so that no rewrite adds them, and external data if
     no backend loads files. Raises: RunnerError.
     """
-    from nnfuzz.backend.rewrite_support import not_taken  # with every rule: slow to import
     from nnfuzz.vary.rewrite.files import EXTERNAL_FAMILY
 
     refused: dict[str, None] = {} if loads_files else {EXTERNAL_FAMILY: None}

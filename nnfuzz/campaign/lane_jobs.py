@@ -99,11 +99,6 @@ class RunTests(Job[None]):
     part = TestReport
 
     @property
-    def about(self) -> str:
-        first, last = self.orders[0].test, self.orders[-1].test
-        return str(first) if first == last else f"{first} to {last}"
-
-    @property
     def parts(self) -> int:
         return len(self.orders)
 

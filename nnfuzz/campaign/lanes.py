@@ -34,8 +34,7 @@ from nnfuzz.sandbox.events import (
 )
 from nnfuzz.sandbox.forkserver import ForkClient, ForkServer
 from nnfuzz.sandbox.job import Job
-from nnfuzz.sandbox.pool import Ended, Pool, Worker
-from nnfuzz.sandbox.sandbox import Sandbox
+from nnfuzz.sandbox.sandbox import Ended, Pool, Sandbox, Worker
 from nnfuzz.testcase.identity import TestId
 from nnfuzz.testcase.jobs import Produce
 
@@ -128,31 +127,18 @@ class Lanes(Pool[LaneSlot, LaneJob]):
             "cache": str(cache),
         }
         preload = *PRELOAD, *config.producer.preload, *config.reducer.preload
-        self.server = ForkServer(preload, warm=(SERVICE, self.arguments), name="lanes")
+        self.server = ForkServer(preload, warm=(SERVICE, self.arguments))
         self._lends = [self.server, *compilers]
         self._entered = Enter(UNSTARTED, 0, config.case, (), (), {}, {})
         self.returned: deque[Order] = deque()
         self._returns: Counter[TestId] = Counter()
         self._faults = 0
-        super().__init__(self._lane(number + 1) for number in range(config.workers))
+        super().__init__(self._lane() for _ in range(config.workers))
 
-    def _lane(self, number: int) -> LaneSlot:
-        own = self._config.producer
-        limits = Limits(
-            own.seconds,
-            own.memory_bytes,
-            own.jobs,
-            still_seconds=own.seconds,
-            stages={RUN: MOST_SECONDS, REDUCE: MOST_SECONDS},
-        )
-        sandbox = Sandbox(
-            SERVICE,
-            self.arguments,
-            limits,
-            name=f"lane {number}",
-            server=self.server,
-            lends=self._lends,
-        )
+    def _lane(self) -> LaneSlot:
+        own, stages = self._config.producer, {RUN: MOST_SECONDS, REDUCE: MOST_SECONDS}
+        limits = Limits(own.seconds, own.memory_bytes, own.jobs, stages=stages)
+        sandbox = Sandbox(SERVICE, self.arguments, limits, self.server, lends=self._lends)
         return self._slot(sandbox, here=True)
 
     def _slot(self, sandbox: Sandbox, here: bool) -> LaneSlot:

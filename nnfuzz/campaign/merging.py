@@ -225,13 +225,12 @@ def _summary(target: Store, parts: Sequence[Store]) -> Summary:
 
 def _own(parts: Sequence[Store]) -> OwnFigures:
     """The sums of the figures that only the summaries of the parts have, but for CPU times."""
-    sums, hangs, standstills = Counter[str](), Counter[str](), Counter[str]()
+    sums, hangs = Counter[str](), Counter[str]()
     for part in parts:
         try:
             own = read_summary(part.folder).own()
         except Unreadable:
             continue
         hangs.update(own.hangs_of_survey)
-        standstills.update(own.standstills)
         sums.update({name: getattr(own, name) for name in _SUMS})
-    return OwnFigures(**sums, hangs_of_survey=hangs, standstills=standstills)  # type: ignore[arg-type]
+    return OwnFigures(**sums, hangs_of_survey=hangs)  # type: ignore[arg-type]

@@ -119,7 +119,8 @@ class RemoteLane(Sandbox):
         self._actor, self._entered = actor, "null"
         self._answer: Any = None
         self._parts = 0
-        super().__init__(SERVICE, name=name, server=server)
+        self.name = name
+        super().__init__(SERVICE, server=server)
 
     def rearm(self, arguments: JsonObject) -> None:
         self._entered = json.dumps(arguments.get("entered"))

@@ -77,7 +77,6 @@ class Session:
             reducer.after_campaign,
             reducer.missing(self.config.workers),
             {runner.name: runner.hung for runner in self.support.runners if runner.hung},
-            dict(self.scheduler.standstills),
             self.scheduler.cpu_ms(),
         )
         return summarise(

@@ -21,7 +21,7 @@ from nnfuzz.findings.reducer_job import ReduceFinding
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.rows import FindingRow, ReductionRow
 from nnfuzz.sandbox.events import Reply, Trouble, event_line
-from nnfuzz.sandbox.pool import Ended
+from nnfuzz.sandbox.sandbox import Ended
 from nnfuzz.store.evidence import Evidence
 from nnfuzz.store.recorder import Recorder
 from nnfuzz.store.store import Store

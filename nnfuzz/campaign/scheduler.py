@@ -13,7 +13,7 @@ import ctypes
 import gc
 import math
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -31,7 +31,6 @@ from nnfuzz.feedback.probe import Prober, by_turns
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.observer import CampaignSnapshot, Observer, counted
 from nnfuzz.records.rows import EventRow, HangRow
-from nnfuzz.sandbox.events import Standstill
 from nnfuzz.store.database import DAMAGE, StoreError
 from nnfuzz.store.evidence import Evidence
 from nnfuzz.store.recorder import Recorder
@@ -44,8 +43,6 @@ RANGE_SECONDS, MOST_AT_ONCE = 1.0, 32
 """How long a range of tests should take, and how many tests it may have."""
 HELD_UP_SECONDS = 10.0  # for which a lane has waited for a compiler when that is shown
 SETTLE_SECONDS = 5.0  # after the time limit, for tests that are under way
-STANDSTILLS = "standstills"
-"""In the meta table: how often processes did not answer, by kind of process."""
 MOST_ANNOUNCED = 5
 """Different faults that a session prints; all are in the table `events`."""
 
@@ -91,7 +88,6 @@ class Scheduler:
         self.observer, self.reducer, self.epochs = observer, reducer, epochs
         self.faults = self._faults_in_a_row = 0
         self.cpu = CpuMeter()
-        self.standstills = Counter(recorder.store.meta(STANDSTILLS, {}))
         self._stopped = stopped
         self._probing = False
         self._turn = False
@@ -173,20 +169,11 @@ class Scheduler:
         if not any(lane.sandbox.busy for lane in self.lanes.workers):
             time.sleep(LEAST_TICK_SECONDS)
         self.lanes.wait(TICK_SECONDS)
-        for lane in self.lanes.workers:
-            for standstill in lane.sandbox.take_standstills():
-                self._note_standstill(standstill)
         if time.monotonic() - self._last_tick > SHOWN_SECONDS:
             self._tick()
         if time.monotonic() - self._last_trim > TRIM_SECONDS:
             self._last_trim = time.monotonic()
             _trim()
-
-    def _note_standstill(self, standstill: Standstill) -> None:
-        """Reports that a process did not answer, and counts it."""
-        self.observer.note(str(standstill))
-        self.standstills[standstill.who] += 1
-        self.recorder.store.set_meta(STANDSTILLS, self.standstills)
 
     @property
     def _busy(self) -> bool:
@@ -426,7 +413,6 @@ class Scheduler:
             avoided=len(self.epochs.avoided),
             waiting=tuple(self._held_up()),
             suspects=len(self.recorder.unconfirmed),
-            standstills=self.standstills.total(),
         )
 
     def _held_up(self) -> Iterator[str]:

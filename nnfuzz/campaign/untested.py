@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from nnfuzz.experiment.result import DEATH, FAULT
 from nnfuzz.records.rows import EventRow
-from nnfuzz.sandbox.events import Death, DeathKind, Trouble, WorkerFault, event_line
-from nnfuzz.sandbox.exceptions import described_error
+from nnfuzz.sandbox.events import (
+    Death,
+    DeathKind,
+    Trouble,
+    WorkerFault,
+    described_error,
+    event_line,
+)
 from nnfuzz.store.evidence import Evidence
 from nnfuzz.testcase.case import NotProduced
 from nnfuzz.testcase.identity import TestId

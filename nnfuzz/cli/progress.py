@@ -134,7 +134,6 @@ def line(s: CampaignSnapshot) -> str:
             f"{counted(s.findings, 'finding')}{_hangs(s)}"
         )
     faults = f", {counted(s.faults, 'fault')} of nnfuzz" if s.faults else ""
-    faults += f", {counted(s.standstills, 'standstill')}" if s.standstills else ""
     about = f" ({', '.join(_about(s))})" if s.occurrences or s.flaky else ""
     findings = f"{counted(s.findings, 'finding')}{about}"
     return (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from html import escape
 
 from nnfuzz.backend.deviation import Deviation
 from nnfuzz.backend.target import Target
-from nnfuzz.base.notebook import html_table
 from nnfuzz.base.writing import as_list
 
 Number = float | int | bool | str
@@ -234,7 +234,11 @@ class Verdict:
     __repr__ = __str__  # names the share that was compared: `ok` holds for that part alone
 
     def _repr_html_(self) -> str:
-        return html_table(self._accused(), ("target", "output"))
+        """A table for notebooks, everything escaped."""
+        cell = '<td style="text-align:left;white-space:pre-wrap">{}</td>'
+        rows = ("".join(cell.format(escape(str(t))) for t in row) for row in self._accused())
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        return f"<table><tr><th>target</th><th>output</th></tr>{body}</table>"
 
     def _accused(self) -> list[tuple[Target, str]]:
         rows = self.mismatches.items()

@@ -18,10 +18,6 @@ class MakeEntry(Job[Entry | NotProduced]):
 
     test: TestId
 
-    @property
-    def about(self) -> str:
-        return str(self.test)
-
     def accept(self, answer: Entry | NotProduced) -> Entry | NotProduced:
         made = answer.case if isinstance(answer, Entry) else answer
         made_for(self.test, made)

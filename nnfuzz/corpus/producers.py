@@ -15,14 +15,13 @@ from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.sandbox.events import Limits, Reply, event_line
 from nnfuzz.sandbox.forkserver import ForkServer
 from nnfuzz.sandbox.job import Job
-from nnfuzz.sandbox.pool import Ended, Pool, Worker
-from nnfuzz.sandbox.sandbox import Sandbox
+from nnfuzz.sandbox.sandbox import Ended, Pool, Sandbox, Worker
 from nnfuzz.testcase.case import NotProduced
 from nnfuzz.testcase.client import PRELOAD, ProducerUnavailable, working
 from nnfuzz.testcase.identity import Probe, TestId
 
 SERVICE = "nnfuzz.corpus.service:corpus_service"
-LIMITS = Limits(seconds=120.0, jobs_per_process=1000, still_seconds=120.0)
+LIMITS = Limits(seconds=120.0, jobs_per_process=1000)
 AHEAD = 4
 """Answers per worker that wait for an earlier one, so that one slow test does not stop the rest."""
 J = TypeVar("J", bound=Job[Any])
@@ -58,8 +57,7 @@ class Producers(Pool[_Maker, _Order[Any]]):
         preload = *PRELOAD, "nnfuzz.corpus.service"
         self._server = server = ForkServer(preload, warm=(SERVICE, arguments))
         super().__init__(
-            _Maker(Sandbox(SERVICE, arguments, LIMITS, (), "producer", server))
-            for _ in range(processes)
+            _Maker(Sandbox(SERVICE, arguments, LIMITS, server)) for _ in range(processes)
         )
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage, marked
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.plugin_files import PluginFiles, plugin_files
 from nnfuzz.backend.registry import BackendSpec, plugin_name
 from nnfuzz.backend.target import Target
@@ -298,7 +298,7 @@ def _outcomes(data: _Document, backend: str, folder: Path) -> tuple[Outcome, ...
         level, _, name = key.partition("/")
         actual.setdefault(level, {})[name] = array
     return tuple(
-        replace(marked(o), outputs=actual.get(o.level) if o.backend == backend else None)
+        replace(o, outputs=actual.get(o.level) if o.backend == backend else None)
         for o in data.outcomes
     )
 

@@ -29,10 +29,6 @@ class ReduceFinding(Job[ReductionRow | None]):
     habits: tuple[Deviation, ...] | None = None
     only_known: bool = False
 
-    @property
-    def about(self) -> str:
-        return self.signature
-
     def accept(self, answer: ReductionRow | None) -> ReductionRow | None:
         if answer is None:
             if not self.only_known:

@@ -13,7 +13,6 @@ from nnfuzz.backend.interface import OnnxModel
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.plugin_files import NONE, PluginFiles
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
-from nnfuzz.backend.script_conformance import own_script
 from nnfuzz.backend.target import EXPORTED, MODULE, Pipeline
 from nnfuzz.base.external_data import names_files
 from nnfuzz.base.text import visible
@@ -170,7 +169,7 @@ def program_of(
     """
     backends = registry or BackendRegistry.discover(spec.plugins)
     backend = backends.get(spec.name)(**spec.options)
-    if own_script(backend) is None:
+    if backend.own_repro() is None:
         return None
     more = any_dtype or (case is not None and foreign(case))
     drawn = [p for p in map(Pipeline.parse, dict.fromkeys(levels)) if p.steps]

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from nnfuzz.backend.opsets import plain_model
+from nnfuzz.backend.capabilities import plain_model
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.reading import Unreadable

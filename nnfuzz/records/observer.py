@@ -28,7 +28,7 @@ class CampaignSnapshot:
     left: seconds until the limit, if known. decided: number of signatures that are known to be
     supported or refused. flaky: failures that did not repeat. waiting: runs that look like hangs,
     the longest first. suspects: hangs that are not confirmed yet. unreduced: findings. avoided: see
-    nnfuzz.feedback.throttle. standstills: processes that did not answer and were replaced.
+    nnfuzz.feedback.throttle.
     """
 
     phase: str
@@ -51,7 +51,6 @@ class CampaignSnapshot:
     avoided: int = 0
     waiting: tuple[str, ...] = ()
     suspects: int = 0
-    standstills: int = 0
 
 
 def counted(count: int, noun: str) -> str:

@@ -18,7 +18,7 @@ from nnfuzz.sandbox.sandbox import Sandbox
 from nnfuzz.testcase.case import CaseConfig
 
 SERVICE = "nnfuzz.reduction.service:reduce_service"
-LIMITS = Limits(seconds=120.0, still_seconds=120.0)
+LIMITS = Limits(seconds=120.0)
 PRELOAD = ("numpy", "onnx", "onnx.numpy_helper", "torch", "nnfuzz.reduction.service")
 
 
@@ -101,7 +101,7 @@ class Servers:
                 for runner in filter(None, (idle.runner, idle.rival)):
                     runner.sandbox.limits = limits or limits_of(runner.options)
                 return idle
-        service = Sandbox(SERVICE, self._arguments, LIMITS, name="reduce", server=self.service)
+        service = Sandbox(SERVICE, self._arguments, LIMITS, self.service)
         runners = (self.runner(made, limits) if made else None for made in (spec, rival))
         return Workers(service, *runners)
 

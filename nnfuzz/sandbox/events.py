@@ -1,12 +1,15 @@
-"""The limits that a sandbox keeps, and the events that it returns."""
+"""The limits that a sandbox keeps, the events that it returns, and exceptions as text."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import traceback
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
+
+from nnfuzz.base.text import visible
 
 A = TypeVar("A")
 _OUT_OF_MEMORY = re.compile(
@@ -30,19 +33,14 @@ class Limits:
     switches the limit off. A worker that has grown by `leak_bytes` since its start is replaced
     after its job, so that leaks of jobs never add up, and no job is charged for another. The
     clock of a job starts anew with every partial answer, and is the worker's own time
-    (nnfuzz.sandbox.own_time). `start_seconds` bounds imports and the factory.
-
-    `still_seconds` is for services of nnfuzz itself, which always have something to compute: a
-    worker stands still if neither it nor a descendant computes for so long. Its job is not to
-    blame, so another worker does it. 0 for compilers: a compiler that stands still is a result.
-    `stages`: limits in seconds of stages in which a service waits for others, in place of both.
+    (nnfuzz.sandbox.process). `start_seconds` bounds imports and the factory. `stages`: limits of
+    stages in which a service waits for other processes, in place of `seconds`.
     """
 
     seconds: float = 60.0
     memory_bytes: int = 4 << 30
     jobs_per_process: int = 200
     start_seconds: float = 120.0
-    still_seconds: float = 0.0
     stages: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -56,7 +54,6 @@ class DeathKind(StrEnum):
     EXIT = "exit"
     TIMEOUT = "timeout"
     MEMORY = "memory"
-    STANDSTILL = "standstill"
 
 
 @dataclass(frozen=True)
@@ -112,25 +109,60 @@ Trouble = WorkerFault | Death
 Event = Reply[Any] | Progress | Trouble
 
 
-@dataclass(frozen=True)
-class Standstill:
-    """A process that has not answered within the time that it had, and was replaced.
-
-    who: a kind of process, such as "producer". about: its job. seconds: since the job began.
-    """
-
-    who: str
-    about: str
-    seconds: float
-
-    def __str__(self) -> str:
-        about = f" ({self.about})" if self.about else ""
-        return f"{self.who} has not answered for {self.seconds:.0f} s{about}: replaced"
-
-
 def event_line(event: WorkerFault | Death) -> str:
     """One line on a worker's failure or death."""
     if isinstance(event, WorkerFault):
         return f"{event.error_type}: {event.message}"
     how = event.signal or (f"exit code {event.exit_code}" if event.exit_code is not None else "")
     return f"worker ended by {event.kind} {how}".strip() + f" in stage {event.stage or 'start'}"
+
+
+TEXT_CHARS = 8000
+"""The longest message or traceback that is kept; rules may need time quadratic in its length."""
+_HEAD = "Traceback (most recent call last):\n"
+
+
+def described_error(error: BaseException) -> dict[str, str]:
+    """The error's type, message and traceback as text of limited length."""
+    try:
+        message = str(error)
+    except Exception as nested:
+        message = f"(str() of the error failed: {nested!r})"
+    try:
+        trace = "".join(_trace(error))
+    except Exception:
+        trace = ""
+    name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
+    texts = {"error_type": name, "message": message, "traceback": trace}
+    return {name: shortened(visible(shortened(text))) for name, text in texts.items()}
+
+
+def _trace(error: BaseException) -> Iterable[str]:
+    """The traceback without marks under the failing part of each line, for which Python parses the
+    line again: that takes longer than most compilers take for an error.
+    """
+    if error.__cause__ or error.__context__ or isinstance(error, BaseExceptionGroup):
+        return _without_marks(traceback.TracebackException.from_exception(error)).format()
+    frames = traceback.StackSummary.extract(traceback.walk_tb(error.__traceback__))
+    last = traceback.format_exception_only(error)
+    return (_HEAD, *frames.format(), *last) if error.__traceback__ else last
+
+
+def _without_marks(trace: traceback.TracebackException) -> traceback.TracebackException:
+    """The trace without marks under the failing part of each line, for which Python parses it
+    again: that takes longer than most compilers take for an error.
+    """
+    for frame in trace.stack:
+        frame.colno = None
+    for other in (trace.__cause__, trace.__context__):
+        if other is not None:
+            _without_marks(other)
+    return trace
+
+
+def shortened(text: str) -> str:
+    """Keeps both ends: a compiler's message carries its cause at one of them."""
+    if len(text) <= TEXT_CHARS:
+        return text
+    half = TEXT_CHARS // 2
+    return f"{text[:half]}\n... {len(text) - 2 * half} characters left out ...\n{text[-half:]}"

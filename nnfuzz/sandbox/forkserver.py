@@ -22,8 +22,6 @@ from nnfuzz.base.reading import JsonObject, read
 from nnfuzz.base.safe_path import safe_environment
 from nnfuzz.base.text import visible
 from nnfuzz.sandbox import zygote
-from nnfuzz.sandbox.events import Standstill
-from nnfuzz.sandbox.own_time import OwnTime
 
 SINGLE_THREAD = {
     name: "1"
@@ -39,9 +37,6 @@ MARK = "NNFUZZ_FORK_SERVER"
 PREFIX = "nnfuzz-server-"
 LOG_BYTES = 1 << 16
 CLOSE_SECONDS = 10.0
-ANSWER_SECONDS = 20.0
-"""A fork server that does not answer for so long after its imports is replaced. This is twice the
-time that it may take to end a worker (zygote.KILL_SECONDS)."""
 _MESSAGE_BYTES = 1 << 16
 _NNFUZZ = str(Path(zygote.__file__).parents[1] / "__init__.py")
 
@@ -73,28 +68,25 @@ class ServerLost(RuntimeError):
 class ForkClient:
     """A connection to a fork server: requests workers, and receives their exit codes.
 
-    standstills: one for each time that the server no longer answered. looks: the number of calls of
-    `pump`. pid: of the server; 0 if it is not known yet.
+    pid: of the server; 0 if it is not known yet.
     """
 
-    def __init__(self, fd: int, name: str = "a fork server") -> None:
+    def __init__(self, fd: int) -> None:
         """fd: a connection that somebody has lent to this process (`lend`)."""
-        self._begin(name)
+        self._begin()
         self._control = socket.socket(fileno=fd)
         self._control.setblocking(False)
-        self.alive, self._forking = True, False
+        self.alive = True
 
-    def _begin(self, name: str) -> None:
-        self.name = name
-        self.standstills: list[Standstill] = []
-        self.looks = self._next = self._pid = 0
+    def _begin(self) -> None:
+        self._next = self._pid = 0
+        self._forking = False  # whether it has answered, and so has ended its imports
         self._on_end: dict[int, Callable[[int], None]] = {}
         self._on_start: dict[int, Callable[[int], None]] = {}
-        self._asked = OwnTime()
 
     def _launch(self) -> None:
         """Raises: ServerLost, since only its owner can start it again."""
-        raise ServerLost(f"{self.name} is gone")
+        raise ServerLost("a fork server is gone")
 
     @property
     def pid(self) -> int:
@@ -121,7 +113,7 @@ class ForkClient:
         try:
             socket.send_fds(self._control, [_request("fork", worker)], fds)
         except BlockingIOError:  # it no longer reads requests
-            self.restart("new workers")
+            self.restart()
         except ConnectionError:  # it has died since
             self._lost()
         return worker
@@ -143,18 +135,16 @@ class ForkClient:
         try:
             self._control.send(_request("kill", worker))
         except BlockingIOError:
-            self.restart("workers to be killed")
+            self.restart()
         except ConnectionError:
             self.pump()
 
     def pump(self) -> None:
         """Delivers the messages that have arrived, without blocking."""
-        self.looks += 1
         while self.alive:
             try:
                 data = self._control.recv(_MESSAGE_BYTES)
             except BlockingIOError:
-                self._expect()
                 return
             except ConnectionError:
                 data = b""
@@ -164,26 +154,9 @@ class ForkClient:
             try:
                 self._deliver(read(_Message, json.loads(data)))
             except (ValueError, RecursionError):  # an imported library wrote to the socket
-                self._end()
-                self._lost()
-
-    @property
-    def importing(self) -> bool:
-        """Whether the fork server has not answered yet."""
-        return self.alive and not self._forking
-
-    def _expect(self) -> None:
-        """Replaces a fork server that owes an answer for more than ANSWER_SECONDS.
-
-        During its imports it may take longer; the sandbox has the limit for those.
-        """
-        if not self._on_start:
-            self._asked = OwnTime()
-        elif self._forking and self._asked.exceeds(ANSWER_SECONDS, self.pid):
-            self.restart("a new worker")
+                self.restart()
 
     def _deliver(self, message: _Message) -> None:
-        self._asked = OwnTime()
         self._forking = True
         if not message.worker and message.pid is not None:
             self._pid = message.pid  # of the server itself
@@ -192,13 +165,8 @@ class ForkClient:
         if message.status is not None:
             self._on_end.pop(message.worker, print)(message.status)
 
-    def restart(self, about: str) -> None:
-        """Kills a fork server that no longer answers; its workers end with it.
-
-        about: the request that it does not answer, in words.
-        """
-        seconds = time.monotonic() - self._asked.began
-        self.standstills.append(Standstill(self.name, about, seconds))
+    def restart(self) -> None:
+        """Kills a fork server that no longer answers; its workers end with it."""
         self._end()
         self._lost()
 
@@ -233,7 +201,7 @@ class ForkServer(ForkClient):
     library that ran threads before a fork hangs after it. warm: a service's factory
     "pkg.module:factory" and its arguments (JSON), called once before the first fork, so that
     workers inherit the modules and caches that it loads. home: the Python environment; None for
-    that of this process. name: the kind of its workers, in messages.
+    that of this process.
     """
 
     def __init__(
@@ -242,11 +210,10 @@ class ForkServer(ForkClient):
         environment: Mapping[str, str] | None = None,
         warm: tuple[str, JsonObject] | None = None,
         home: Home | None = None,
-        name: str = "",
     ):
         self.preload = tuple(dict.fromkeys(preload))
         self.warm = warm
-        self._begin(f"fork server of {name or 'workers'}")
+        self._begin()
         self._home = home
         self._environment = {**SINGLE_THREAD, **(environment or {})}
         self._log = _unnamed_file()
@@ -259,7 +226,6 @@ class ForkServer(ForkClient):
         killed. This process has just the name of the folder, and unnamed files.
         """
         self.alive, self._forking = True, False
-        self._asked = OwnTime()
         sweep(Path(tempfile.gettempdir()))
         self.scratch = Path(tempfile.gettempdir()) / f"{PREFIX}{secrets.token_hex(8)}"
         self._log.close()

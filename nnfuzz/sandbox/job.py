@@ -42,11 +42,6 @@ class Job(Generic[A]):
                 (cls.answer,) = get_args(base)
 
     @property
-    def about(self) -> str:
-        """A description of the job, for people."""
-        return type(self).__name__
-
-    @property
     def parts(self) -> int:
         return 0
 

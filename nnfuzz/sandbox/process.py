@@ -11,10 +11,9 @@ import time
 from collections.abc import Iterable, Iterator
 
 from nnfuzz.sandbox import channel
-from nnfuzz.sandbox.capture import Capture
+from nnfuzz.sandbox.channel import Capture
 from nnfuzz.sandbox.events import DeathKind
 from nnfuzz.sandbox.forkserver import ForkClient
-from nnfuzz.sandbox.own_time import OwnTime, core_wait
 from nnfuzz.sandbox.worker import StatusPage, private_bytes
 from nnfuzz.sandbox.zygote import children
 
@@ -35,7 +34,7 @@ class WorkerProcess:
 
     pid: None until it has started. ended: its exit code, or minus the signal number; None while it
     lives. spent: whether it gets no further job. cause: why the campaign killed it. killed: CPU and
-    wall time since then. asked: whether it was sent the signal WHERE. note: its last report.
+    wall time since then. note: the damage that it has done, for people.
     """
 
     def __init__(self, server: ForkClient, setup: bytes, lends: Iterable[ForkClient] = ()):
@@ -56,7 +55,6 @@ class WorkerProcess:
         self.spent = False
         self.cause: DeathKind | None = None
         self.killed: OwnTime | None = None
-        self.asked = False
         self.note = ""
         self._rested_at = self._rested_cpu = self._idle = self._burnt = self._taken = 0.0
         self._family: list[int] = []
@@ -142,14 +140,6 @@ class WorkerProcess:
         self._taken = max(before, now)
         return self._taken - before
 
-    def worked(self) -> float:
-        """Seconds that the worker and its living descendants computed or waited for a core.
-
-        0 if unknown.
-        """
-        family = _tree(self.pid) if self.pid else ()
-        return sum(_cpu_seconds(pid) + core_wait(pid) for pid in family)
-
     def kill(self, cause: DeathKind | None) -> None:
         self.cause, self.killed, self.spent = cause, OwnTime(), True
         self._server.kill(self.worker)
@@ -173,3 +163,53 @@ def _tree(pid: int) -> Iterator[int]:
     yield pid
     for child in children(pid):
         yield from _tree(child)
+
+
+LOOK_SECONDS = 1.0
+"""The most that counts between two looks. Only after this time are waits for cores subtracted,
+since that takes reading a file of the kernel.
+"""
+
+
+class OwnTime:
+    """The time that a process has had for a job, which its limits are compared with; the owner
+    polls it regularly.
+
+    A wall clock blames a process for the work of others. Time in which it waited for a core does
+    not count; nor does time in which nobody polled, since the campaign itself was stopped or waited
+    for its disk: the answer may lie there.
+    """
+
+    def __init__(self) -> None:
+        self.began = self._looked = time.monotonic()
+        self._seconds = 0.0
+        self._pid = 0
+        self._waited = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Seconds by now, its waits for cores included."""
+        return self._seconds + min(time.monotonic() - self._looked, LOOK_SECONDS)
+
+    def exceeds(self, limit: float, pid: int | None) -> bool:
+        """Whether the process has had more seconds than that; to be asked at every look."""
+        self._seconds, self._looked = self.seconds, time.monotonic()
+        if pid and pid != self._pid and self._seconds > LOOK_SECONDS:
+            self._pid, self._waited = pid, core_wait(pid)
+        if self._seconds <= limit:
+            return False
+        waited = core_wait(self._pid) - self._waited if self._pid else 0.0
+        return self._seconds - waited > limit
+
+
+def core_wait(pid: int) -> float:
+    """Seconds for which the first thread of a process was ready to run and had no core; 0 if
+    unknown.
+
+    Source: /proc/PID/schedstat, see sched-stats in Linux's documentation.
+    """
+    try:
+        with open(f"/proc/{pid}/schedstat", "rb") as file:
+            return int(file.read().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0

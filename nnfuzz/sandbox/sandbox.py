@@ -6,17 +6,14 @@ happened in any of them. A death costs the job that caused it; the next `submit`
 
 from __future__ import annotations
 
-import contextlib
 import math
-import os
-import re
 import select
 import signal
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from nnfuzz.base.code_paths import CodePaths
 from nnfuzz.base.reading import JsonObject, read, read_fields
@@ -29,42 +26,29 @@ from nnfuzz.sandbox.events import (
     Limits,
     Progress,
     Reply,
-    Standstill,
     Trouble,
     WorkerFault,
     reads_as_out_of_memory,
 )
 from nnfuzz.sandbox.forkserver import ForkClient, ForkServer
 from nnfuzz.sandbox.job import Job
-from nnfuzz.sandbox.own_time import OwnTime, is_stopped
-from nnfuzz.sandbox.process import WorkerProcess
-from nnfuzz.sandbox.worker import WHERE
+from nnfuzz.sandbox.process import OwnTime, WorkerProcess
 
 TICK_SECONDS = 0.05
-STILL_SECONDS, COMPUTING = 5.0, 0.05
-"""The time between looks at whether a service computes, and the share of that time that counts as
-computing. Waiting for other processes takes some thousandths."""
 SWELLING = 200
 """A job that grows by such a part of its memory in a tick has used all of it in 10 seconds. It gets
 twice the time, so that its memory decides the name of its end, not the smaller one of the limits.
 """
 KILL_SECONDS = 10.0
-MOST_RETRIES = 3
-"""Retries of a job whose worker ends for a reason that is not the job's, as far as is known."""
-MOST_KILLS, MOST_STARTS = 8, 50
-"""The number of SIGKILLs from outside after which the job of the worker, or its start, is blamed
-for them. A killer at random, such as the kernel that lacks memory, does not meet one job that
-often.
+MOST_RETRIES, MOST_KILLS, MOST_STARTS = 3, 8, 50
+"""The number of retries of a job whose worker ended because of an earlier job, was killed from
+outside, or was killed from outside before it began the job; after these the job is blamed. A killer
+at random, such as the kernel that lacks memory, does not meet one job that often.
 """
 ROUND_BYTES = 64 << 20
 """The most that is read of one worker's answers before the campaign looks at them: the rest waits
 in the socket, and the worker with it.
 """
-
-
-_STACK = "(most recent call first):"
-_FRAME = re.compile(r'File "([^"\n]+)", line (\d+) in (\S+)')
-"""A frame as faulthandler prints it."""
 
 
 A = TypeVar("A")
@@ -78,25 +62,19 @@ class _InHand:
     seconds: float  # for each part of the job
     clock: OwnTime = field(default_factory=OwnTime)  # of the current part of the job
     limit: float = 0.0  # its seconds
-    worked: float | None = None  # by the worker when it was looked at last
-    computed: float = 0.0  # on the clock, at the last look at which it had computed
-    looked: float = 0.0  # on the clock
     baseline: int = 0
     grown: int = 0  # bytes beyond that
     swells: bool = False  # whether it grows so fast that its memory decides its kind
     parts: int = 0
-    retries: int = 0
-    kills: int = 0  # from outside, of workers that had begun it
-    starts: int = 0  # that somebody outside has killed
+    retries: int = 0  # after workers whose end was not its doing
     next_check: float = 0.0
 
 
 class Sandbox:
     """One worker process at a time, hosting `service` ("pkg.module:factory"), one job at a time.
 
-    `arguments` (JSON) go to the factory. `preload` names modules for the fork server that the
-    sandbox starts for itself; pass `server` to share one, which then stays open. `code_paths`: of
-    the latest worker.
+    `arguments` (JSON) go to the factory. `server`: a fork server to share, which stays open.
+    `code_paths`: of the latest worker.
     """
 
     def __init__(
@@ -104,34 +82,28 @@ class Sandbox:
         service: str,
         arguments: JsonObject | None = None,
         limits: Limits | None = None,
-        preload: Iterable[str] = (),
-        name: str = "",
         server: ForkClient | None = None,
         own_server: Callable[[], ForkServer] | None = None,
         lends: Sequence[ForkClient] = (),
     ):
-        """own_server: makes the fork server where none is shared, instead of `preload`. lends: fork
-        servers that the workers may use as well.
+        """own_server: makes the fork server where none is shared. lends: fork servers that the
+        workers may use as well.
         """
-        self.name = name or service
         self.limits = limits or Limits()
         self._service = service
         self.rearm(arguments or {})
         self._owns_server = server is None
-        make = own_server or (lambda: ForkServer(preload))
-        self.server = server if server is not None else make()
+        self.server = server if server is not None else (own_server or ForkServer)()
         self._lends = lends
         self._process: WorkerProcess | None = None
         self._job: _InHand | None = None
-        self._looked = 0.0
         self.code_paths = CodePaths()
-        self._standstills: list[Standstill] = []
 
     def rearm(self, arguments: JsonObject) -> None:
         """Sets the factory's arguments in workers that start from now on."""
         memory = 2 * self.limits.memory_bytes
         setup = {"service": self._service, "arguments": arguments, "memory_bytes": memory}
-        self._setup = wire.encode({**setup, "explains": bool(self.limits.still_seconds)})
+        self._setup = wire.encode(setup)
 
     @property
     def busy(self) -> bool:
@@ -163,18 +135,6 @@ class Sandbox:
         """CPU seconds of the present worker since the last call; 0 if unknown."""
         return self._process.take_cpu() if self._process else 0.0
 
-    def take_standstills(self) -> list[Standstill]:
-        """The standstills of the workers and of the fork server since the last call."""
-        standstills = [*self._standstills, *self.server.standstills]
-        self._standstills.clear()
-        self.server.standstills.clear()
-        return standstills
-
-    @property
-    def due(self) -> bool:
-        """Whether to look after it though nothing may have come from it: for its limits."""
-        return time.monotonic() - self._looked >= TICK_SECONDS
-
     def start(self) -> None:
         """Forks a worker ahead of the first job, without blocking."""
         self.server.pump()
@@ -203,16 +163,10 @@ class Sandbox:
         while a job is in hand.
         """
         if self._job is not None:
-            raise RuntimeError(f"sandbox {self.name} is busy: wait for its event first")
+            raise RuntimeError(f"the sandbox of {self._service} is busy: wait for its event first")
         self.start()
         seconds = min(seconds, self.limits.seconds)
         self._send(_InHand(job, take, wire.encode(*job.to_frame()), seconds))
-
-    def expire(self, why: str) -> None:
-        """Ends the job in hand as if its time were over. why: for people."""
-        if self._job is not None and self._process is not None and not self._process.killed:
-            self._process.note = why
-            self._process.kill(DeathKind.TIMEOUT)
 
     def call(self, job: Job[A]) -> Reply[A] | Trouble:
         """Submits a job without parts and waits for its end."""
@@ -240,7 +194,6 @@ class Sandbox:
         assert process is not None
         self._job = job
         process.jobs += 1
-        process.asked = False
         process.outgoing.extend(channel.pieces_of(channel.JOB, job.frame, process.jobs))
         self._start_clock(starting=not process.ready)
         process.push()
@@ -250,7 +203,7 @@ class Sandbox:
             return
         job = self._job
         job.limit = self.limits.start_seconds if starting else job.seconds
-        job.clock, job.computed, job.looked = OwnTime(), 0.0, 0.0
+        job.clock = OwnTime()
         if not starting and self.limits.memory_bytes and not job.baseline:
             job.baseline = self._process.private_bytes(resting=True)
             job.next_check = time.monotonic() + TICK_SECONDS
@@ -264,7 +217,6 @@ class Sandbox:
 
     def _collect(self) -> list[Event]:
         """Moves bytes without blocking and returns the events that are complete."""
-        self._looked = time.monotonic()
         self.server.pump()
         process = self._process
         if process is None:
@@ -346,10 +298,10 @@ class Sandbox:
             return []
         # Damage to the page itself counts as begun.
         begun = process.ready and process.status.job != process.jobs - 1
-        if (again := _again(process, job, begun)) and not job.parts:
+        if job.retries < _most_retries(process, begun) and not job.parts:
             self._discard()
             self.start()
-            self._send(replace(again, worked=None))
+            self._send(replace(job, retries=job.retries + 1))
             return []
         self._job = None
         death = self._death(process, job, begun)
@@ -379,7 +331,7 @@ class Sandbox:
     def _enforce(self, process: WorkerProcess, job: _InHand) -> None:
         if process.killed:
             if process.killed.exceeds(KILL_SECONDS, self.server.pid):
-                self.server.restart("a worker to be killed")
+                self.server.restart()
             return
         now = time.monotonic()
         if self.limits.memory_bytes and process.ready and now > job.next_check:
@@ -390,51 +342,11 @@ class Sandbox:
                 process.kill(DeathKind.MEMORY)
                 return
         limit = job.limit * (2 if job.swells else 1)
-        waits = self.limits.stages.get(self.stage) if self.limits.stages else None
-        limit = limit if waits is None else waits
-        late = job.clock.exceeds(limit, process.pid or self.server.pid)
-        if late or (waits is None and self._stands_still(process, job)):
-            self._expire(process, job)
-
-    def _stands_still(self, process: WorkerProcess, job: _InHand) -> bool:
-        """Whether a service of nnfuzz itself has not computed for longer than it may."""
-        limit, now = self.limits.still_seconds, job.clock.seconds
-        if not limit or not process.ready:
-            return False
-        if now - job.looked > min(STILL_SECONDS, limit / 4):
-            worked = process.worked()  # less than before where a descendant has ended
-            before = worked if job.worked is None else job.worked
-            if abs(worked - before) > COMPUTING * (now - job.looked):
-                job.computed = now
-            job.worked, job.looked = worked, now
-        return now - job.computed > limit
-
-    def _expire(self, process: WorkerProcess, job: _InHand) -> None:
-        """Replaces a worker whose time is over; records a standstill of a service of nnfuzz."""
-        limits, stopped = self.limits, is_stopped(process.pid or self.server.pid)
-        rested = job.clock.seconds - job.computed
-        still = stopped or (process.ready and 0 < min(limits.still_seconds, job.limit) / 2 < rested)
-        explains = limits.still_seconds and process.ready and not stopped
-        if explains and process.pid and not process.asked:
-            process.asked = True  # it is killed at the next look
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process.pid, WHERE)
-            return
-        if (limits.still_seconds or stopped) and not self.server.importing:
-            standstill = Standstill(self.name, self._where(process, job), job.clock.seconds)
-            self._standstills.append(standstill)
-        process.kill(DeathKind.STANDSTILL if still else DeathKind.TIMEOUT)
-        if self.server.importing:
-            self.server.restart("imports")
-
-    def _where(self, process: WorkerProcess, job: _InHand) -> str:
-        """The job, the stage and the line of code that the worker is at, for people."""
-        stage = self.stage if process.ready else "start"
-        parts = [job.job.about, stage and f"stage {stage}"]
-        process.capture.drain()
-        if frame := _FRAME.search(process.capture.latest().rpartition(_STACK)[2]):
-            parts.append(f"{Path(frame[1]).name}:{frame[2]} in {frame[3]}")
-        return ", ".join(filter(None, map(visible, parts)))
+        limit = self.limits.stages.get(self.stage, limit) if self.limits.stages else limit
+        if job.clock.exceeds(limit, process.pid or self.server.pid):
+            process.kill(DeathKind.TIMEOUT)
+            if process.pid is None:  # the fork server is still importing, or no longer answers
+                self.server.restart()
 
 
 def wait(sandboxes: Iterable[Sandbox], timeout: float | None = None) -> list[tuple[Sandbox, Event]]:
@@ -445,9 +357,8 @@ def wait(sandboxes: Iterable[Sandbox], timeout: float | None = None) -> list[tup
     """
     sandboxes = list(sandboxes)
     end = None if timeout is None else time.monotonic() + timeout
-    due = [sandbox for sandbox in sandboxes if sandbox.due]
     while True:
-        events = [(sandbox, event) for sandbox in due for event in sandbox._collect()]
+        events = [(sandbox, event) for sandbox in sandboxes for event in sandbox._collect()]
         busy = [sandbox for sandbox in sandboxes if sandbox.busy]
         if events or not busy:
             return events
@@ -456,41 +367,30 @@ def wait(sandboxes: Iterable[Sandbox], timeout: float | None = None) -> list[tup
             pause = min(pause, end - time.monotonic())
             if pause <= 0:
                 return []
-        ready = _poll(busy, pause)
-        due = [sandbox for sandbox in sandboxes if sandbox in ready or sandbox.due]
+        _poll(busy, pause)
 
 
-def _poll(sandboxes: list[Sandbox], seconds: float) -> set[Sandbox]:
-    """Waits for bytes, at most so long; returns the sandboxes that they concern."""
+def _poll(sandboxes: Iterable[Sandbox], seconds: float) -> None:
+    """Waits for bytes from the sandboxes, at most so long."""
     poll = select.poll()
-    concerned: dict[int, list[Sandbox]] = {}
     for sandbox in sandboxes:
         if sandbox.server.alive:
-            concerned.setdefault(sandbox.server.fileno(), []).append(sandbox)
-    for fd in concerned:
-        poll.register(fd, select.POLLIN)
-    for sandbox in sandboxes:
+            poll.register(sandbox.server.fileno(), select.POLLIN)
         if sandbox._process is not None:
             for fd, events in sandbox._process.interests():
                 poll.register(fd, events)
-                concerned[fd] = [sandbox]
-    ready = poll.poll(max(1, int(seconds * 1000)))
-    return {sandbox for fd, _ in ready for sandbox in concerned[fd]}
+    poll.poll(max(1, int(seconds * 1000)))
 
 
-def _again(process: WorkerProcess, job: _InHand, begun: bool) -> _InHand | None:
-    """The job as another worker gets it, if the end of this one was not its doing; else None."""
-    if process.ended == -signal.SIGKILL and not process.cause:
-        if begun:
-            return replace(job, kills=job.kills + 1) if job.kills < MOST_KILLS else None
-        return replace(job, starts=job.starts + 1) if job.starts < MOST_STARTS else None
-    damaged = (
-        process.cause is DeathKind.CRASH and not job.retries
-    )  # an earlier job may have left that, too
-    still = process.cause is DeathKind.STANDSTILL and not job.retries
-    earlier = process.ready and not begun  # an earlier job caused its end
-    innocent = (damaged or still or earlier) and job.retries < MOST_RETRIES
-    return replace(job, retries=job.retries + 1) if innocent else None
+def _most_retries(process: WorkerProcess, begun: bool) -> int:
+    """The number of retries of a job whose worker ended in this way. begun: whether it had begun
+    the job.
+    """
+    if process.cause is DeathKind.CRASH:
+        return 1  # an earlier job may have damaged it
+    if process.cause is None and process.ended == -signal.SIGKILL:
+        return MOST_KILLS if begun else MOST_STARTS
+    return MOST_RETRIES if process.ready and not begun else 0
 
 
 def _signal_name(number: int) -> str:
@@ -498,3 +398,78 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+Order = TypeVar("Order")
+AnyWorker = TypeVar("AnyWorker", bound="Worker[Any]")
+Ended = Reply[Any] | Trouble
+"""The event that ends a job."""
+
+
+class Worker(ABC, Generic[Order]):
+    """Carries out one order at a time in a sandbox. order: the one in hand."""
+
+    order: Order | None = None
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self.sandbox = sandbox
+
+    @abstractmethod
+    def begin(self, order: Order) -> None:
+        """Starts work on an order, without blocking."""
+
+    def progress(self, part: Any) -> None:
+        """Takes a part of the answer that is sent ahead."""
+
+
+class Pool(ABC, Generic[AnyWorker, Order]):
+    """Workers, and the orders that they have in hand. A context manager."""
+
+    def __init__(self, workers: Iterable[AnyWorker] = ()) -> None:
+        self.workers = [*workers]
+
+    def prepare(self, worker: AnyWorker) -> None:
+        """Called for an idle worker before it gets an order; may give it one of the pool's own."""
+
+    @abstractmethod
+    def ended(self, worker: AnyWorker, order: Order, result: Ended) -> None:
+        """Called when an order has ended, and its worker is idle again."""
+
+    def dispatch(self, more: Callable[[AnyWorker], Order | None]) -> None:
+        """Hands orders to idle workers. more: the next one for a worker; None if there is none."""
+        for worker in self.workers:
+            if worker.order is None:
+                self.prepare(worker)
+            if worker.order is None and (order := more(worker)) is not None:
+                self.begin(worker, order)
+
+    def begin(self, worker: AnyWorker, order: Order) -> None:
+        worker.order = order
+        worker.begin(order)
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Blocks until something happens in a worker, at most for `timeout` seconds."""
+        owners = {worker.sandbox: worker for worker in self.workers}
+        for sandbox, event in wait(owners, timeout):
+            self.feed(owners[sandbox], event)
+
+    def feed(self, worker: AnyWorker, event: Event) -> None:
+        """Takes an event of a worker."""
+        order = worker.order
+        if order is None:
+            return
+        if isinstance(event, Progress):
+            worker.progress(event.value)
+        else:
+            worker.order = None
+            self.ended(worker, order, event)
+
+    def close(self) -> None:
+        for worker in self.workers:
+            worker.sandbox.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

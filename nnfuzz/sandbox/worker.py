@@ -28,13 +28,10 @@ from nnfuzz.base.code_paths import CodePaths
 from nnfuzz.base.text import visible
 from nnfuzz.base.writing import as_json
 from nnfuzz.sandbox import channel, wire
-from nnfuzz.sandbox.capture import MARK
-from nnfuzz.sandbox.exceptions import described_error
+from nnfuzz.sandbox.channel import MARK
+from nnfuzz.sandbox.events import described_error
 from nnfuzz.sandbox.job import Report, Service
-from nnfuzz.sandbox.private import own_shared_memory
 
-WHERE = signal.SIGUSR1
-"""Has a worker of a service of nnfuzz print where it is."""
 PAGE_BYTES = resource.getpagesize()
 SHARED_BYTES = 1 << 30
 """Fewer shared bytes than this are taken for libraries; of more, the kernel is asked what they are,
@@ -129,8 +126,6 @@ def _serve(sock: socket.socket, status: StatusPage, marks: int, scratch: Path) -
         return
     # After the imports: some libraries install handlers of their own.
     faulthandler.enable(file=2, all_threads=False)
-    if setup["explains"]:  # see Sandbox._expire
-        faulthandler.register(WHERE, file=2, all_threads=False)
     ready = {"private_bytes": private_bytes(os.getpid()), "code_paths": as_json(CodePaths.here())}
     channel.send(sock, channel.READY, wire.encode(ready))
 
@@ -277,3 +272,37 @@ def _exit_code(leaving: SystemExit) -> int:
         return leaving.code & 0xFF
     print(leaving.code, file=sys.stderr)
     return 1
+
+
+CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
+MS_NOSUID, MS_NODEV, MS_REC, MS_PRIVATE = 1 << 1, 1 << 2, 1 << 14, 1 << 18
+SHARED_MEMORY = Path("/dev/shm")
+
+
+def own_shared_memory() -> bool:
+    """Gives this process and its descendants an empty /dev/shm of their own, which the kernel
+    frees when the last of them has ended. The process must have a single thread.
+
+    Returns whether it did: Linux needs the privilege to mount, or namespaces of users for that.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    if not SHARED_MEMORY.is_dir() or not _own_mounts(libc):
+        return False
+    everything = libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None)
+    flags = MS_NOSUID | MS_NODEV
+    return not everything and not libc.mount(b"shm", bytes(SHARED_MEMORY), b"tmpfs", flags, None)
+
+
+def _own_mounts(libc: ctypes.CDLL) -> bool:
+    """Whether mounts of this process are its own now."""
+    if libc.unshare(CLONE_NEWNS) == 0:
+        return True
+    user, group = os.geteuid(), os.getegid()
+    # Without a map of its user a process could not make files any more.
+    writable = os.access("/proc/self/uid_map", os.W_OK)
+    if not writable or libc.unshare(CLONE_NEWNS | CLONE_NEWUSER) != 0:
+        return False
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+    Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+    return True

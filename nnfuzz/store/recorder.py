@@ -11,8 +11,7 @@ from pathlib import Path
 
 from nnfuzz.backend.deviation import NO_HABITS, Deviation
 from nnfuzz.backend.outcome import OutcomeKind
-from nnfuzz.base.index_set import IndexSet
-from nnfuzz.base.shard import Shard
+from nnfuzz.base.shard import IndexSet, Shard
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.records.order import by_value
 from nnfuzz.records.rows import (

@@ -100,7 +100,7 @@ class OwnFigures:
     """Figures that stand in no table, since only the session knows them.
 
     full_checks, full_check_finds: of this session. reduce_seconds: spent, spent after the last
-    test, and still missing. hangs_of_survey, standstills: by kind of process. cpu_ms: see
+    test, and still missing. hangs_of_survey: by backend. cpu_ms: see
     nnfuzz.campaign.cpu.
     """
 
@@ -110,7 +110,6 @@ class OwnFigures:
     reduce_seconds_after_campaign: float = field(default=0.0, metadata=ROUNDED)
     reduce_seconds_missing: float = field(default=0.0, metadata=ROUNDED)
     hangs_of_survey: Mapping[str, int] = field(default_factory=dict)
-    standstills: Mapping[str, int] = field(default_factory=dict)
     cpu_ms: Mapping[str, float] = field(default_factory=dict)
 
 

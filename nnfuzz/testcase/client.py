@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cached_property
+from functools import cached_property, partial
 from types import TracebackType
 from typing import TypeVar
 
@@ -40,10 +40,10 @@ PRELOAD = (
     "nnfuzz.testcase.producer",
     "nnfuzz.compare.verdict",
 )
-LIMITS = Limits(seconds=120.0, still_seconds=120.0)
+LIMITS = Limits(seconds=120.0)
 EVALUATOR = "nnfuzz.testcase.service:reference_service"
 EVALUATOR_PRELOAD = ("numpy", "onnx.reference", "nnfuzz.testcase.service")
-EVALUATOR_LIMITS = Limits(seconds=30.0, still_seconds=30.0)
+EVALUATOR_LIMITS = Limits(seconds=30.0)
 
 
 class ProducerError(RuntimeError):
@@ -70,7 +70,8 @@ class ProducerClient:
     ) -> None:
         """config: the written CaseConfig. The process starts with the first job."""
         arguments = {"seed": seed, "config": dict(config)}
-        self._sandbox = Sandbox(PRODUCER, arguments, limits, PRELOAD, "producer", server)
+        start = partial(ForkServer, PRELOAD)
+        self._sandbox = Sandbox(PRODUCER, arguments, limits, server, start)
 
     @classmethod
     def asking(cls, sandbox: Sandbox) -> ProducerClient:
@@ -170,8 +171,8 @@ class LocalProducer(ProducerClient):
 
     @cached_property
     def _sandbox(self) -> Sandbox:  # type: ignore[override]
-        limits, preload = EVALUATOR_LIMITS, EVALUATOR_PRELOAD
-        return Sandbox(EVALUATOR, {}, limits, preload, "onnx.reference", self._server)
+        start = partial(ForkServer, EVALUATOR_PRELOAD)
+        return Sandbox(EVALUATOR, {}, EVALUATOR_LIMITS, self._server, start)
 
     def close(self) -> None:
         if "_sandbox" in vars(self):

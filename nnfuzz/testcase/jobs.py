@@ -29,10 +29,6 @@ class Produce(Job[TestCase | NotProduced]):
     test: TestId
     died: tuple[str, str] | None = None
 
-    @property
-    def about(self) -> str:
-        return str(self.test)
-
     def after(self, event: object) -> Produce | None:
         """The job without the exporter, if its process died of that; else None."""
         if self.died or not isinstance(event, Death) or event.stage != Stage.EXPORT:

@@ -21,7 +21,7 @@ from nnfuzz.backend.complaint import CompilerError, ComplaintKind, read_complain
 from nnfuzz.backend.deviation import Deviation
 from nnfuzz.backend.normalise import normalise
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.backend.slips import slip
+from nnfuzz.backend.refusal import slip
 from nnfuzz.backend.target import Pipeline, Target, levels_of
 from nnfuzz.base.reading import Json, JsonObject, Unreadable, read
 from nnfuzz.base.text import one_line
@@ -29,7 +29,7 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.view import NO_GRAPH, GraphView
-from nnfuzz.sandbox.exceptions import shortened
+from nnfuzz.sandbox.events import shortened
 from nnfuzz.triage.headline import headline, is_native, native_frames, python_frames
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
 from nnfuzz.triage.pattern import operands, switches

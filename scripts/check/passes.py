@@ -36,7 +36,7 @@ from rich.progress import track
 
 from backends.onnxruntime import RULES, OnnxRuntime
 from backends.onnxruntime_options import FREE
-from nnfuzz.backend.opsets import plain_model
+from nnfuzz.backend.capabilities import plain_model
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.backend.target import DIRECT

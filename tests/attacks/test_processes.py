@@ -24,7 +24,7 @@ SERVICE = "attacker:service"
 def sandbox(monkeypatch):
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     limits = Limits(seconds=10.0, jobs_per_process=50)
-    with Sandbox(SERVICE, limits=limits, preload=["numpy"]) as sandbox:
+    with Sandbox(SERVICE, limits=limits, own_server=lambda: ForkServer(["numpy"])) as sandbox:
         yield sandbox
 
 

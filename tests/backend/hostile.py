@@ -4,7 +4,6 @@ import ctypes
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -51,10 +50,6 @@ def _fpe() -> None:
 
 def _hang() -> None:
     ctypes.CDLL(None).sleep(1000)  # in C
-
-
-def _wait() -> None:
-    threading.Event().wait(1000)
 
 
 def _hang_holding_the_gil() -> None:
@@ -207,13 +202,8 @@ class Misbehave(Job[Done]):
     arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
     say: str = ""
     partial: bool = False
-    name: str = "misbehave"
 
     part = Arrays
-
-    @property
-    def about(self) -> str:
-        return self.name
 
     @property
     def parts(self) -> int:

@@ -10,12 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nnfuzz.backend.agreement import agree, close
-from nnfuzz.backend.complaint import CompilerError, Complaint, ComplaintKind, read_complaint
-from nnfuzz.backend.internal import reads_as_internal
+from nnfuzz.backend.complaint import (
+    CompilerError,
+    Complaint,
+    ComplaintKind,
+    Stage,
+    read_complaint,
+    reads_as_internal,
+)
 from nnfuzz.backend.normalise import MAX_CHARACTERS, normalise
-from nnfuzz.backend.refusal import refusing_lines
-from nnfuzz.backend.slips import innermost
-from nnfuzz.backend.stage import Stage
+from nnfuzz.backend.refusal import innermost, refusing_lines
 from nnfuzz.base.reading import read as typed
 from nnfuzz.base.writing import as_json
 

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from nnfuzz.backend.interface import InputError
+from nnfuzz.backend.interface import InputError, from_bytes, onnx_dtype, packed_bytes, to_bytes
 from nnfuzz.backend.modules import read_source
 from nnfuzz.backend.outcome import OutcomeKind, Stage
-from nnfuzz.backend.packing import from_bytes, onnx_dtype, packed_bytes, to_bytes
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.backend.target import EXPORTED, MODULE, ONNX

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from nnfuzz.backend import releases as environment
+from nnfuzz.backend.capabilities import first_taken
 from nnfuzz.backend.contract import Backend
-from nnfuzz.backend.opsets import first_taken
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.releases import ReleaseError, environments, home_of, requirements
 from nnfuzz.backend.runner import BackendRunner, RunnerError, usable

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from nnfuzz.backends.iree import Iree
 
-from nnfuzz.backend.complaint import CompilerError, ComplaintKind
+from nnfuzz.backend.complaint import CompilerError, ComplaintKind, Stage
 from nnfuzz.backend.conformance import standard_probes
-from nnfuzz.backend.stage import Stage
 
 installed = pytest.mark.skipif(bool(Iree.missing()), reason=str(Iree.missing()))
 

@@ -7,10 +7,9 @@ import pytest
 from nnfuzz.backends.openvino import OpenVino
 from nnfuzz.backends.openvino_trace import Trace, bare, plainest, traced
 
-from nnfuzz.backend.complaint import CompilerError, ComplaintKind
+from nnfuzz.backend.complaint import CompilerError, ComplaintKind, Stage
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
-from nnfuzz.backend.stage import Stage
 from tests.models import chain
 
 needs_openvino = pytest.mark.skipif(bool(OpenVino.missing()), reason=str(OpenVino.missing()))

@@ -5,10 +5,9 @@ import pytest
 from nnfuzz.backends import tensorrt
 from nnfuzz.backends.tensorrt import TensorRT, TensorRTForRTX
 
-from nnfuzz.backend.complaint import CompilerError, ComplaintKind
+from nnfuzz.backend.complaint import CompilerError, ComplaintKind, Stage
 from nnfuzz.backend.conformance import check_backend, standard_probes
 from nnfuzz.backend.contract import BackendUnavailable
-from nnfuzz.backend.stage import Stage
 from tests.models import chain
 
 installed = pytest.mark.skipif(bool(TensorRTForRTX.missing()), reason=str(TensorRTForRTX.missing()))

@@ -12,13 +12,12 @@ import pytest
 from nnfuzz.backends import torch_compile
 from nnfuzz.backends.torch_compile import TorchCompile
 
-from nnfuzz.backend.complaint import CompilerError
+from nnfuzz.backend.complaint import CompilerError, Stage
 from nnfuzz.backend.conformance import check_backend, standard_probes
 from nnfuzz.backend.contract import BackendUnavailable
 from nnfuzz.backend.modules import read_source
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
-from nnfuzz.backend.stage import Stage
 from nnfuzz.backend.target import EXPORTED, MODULE
 from tests.models import chain
 

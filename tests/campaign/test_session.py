@@ -219,10 +219,7 @@ def test_a_producers_misfortune_is_a_fault_of_nnfuzz(hostile):
     assert Counter(event.signal for event in faults)["SIGSEGV"] == ROUNDS
     messages = Counter(event.message.split(" in ")[0] for event in faults)
     assert messages["ValueError: a defect of the producer"] == ROUNDS
-    # A busy machine may make half a second without an answer look like work.
-    ends = [f"worker ended by {kind} SIGKILL" for kind in ("standstill", "timeout")]
-    assert sum(messages[end] for end in ends) == ROUNDS
-    assert ROUNDS <= sum(result.summary.standstills.values()) <= 2 * ROUNDS
+    assert messages["worker ended by timeout SIGKILL"] == ROUNDS
 
 
 def test_findings_of_a_hostile_campaign_are_complete_folders(hostile):

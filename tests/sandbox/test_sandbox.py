@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from hostile import Misbehave
 
-from nnfuzz.sandbox import own_time
-from nnfuzz.sandbox.capture import HEAD_BYTES, MARK, TAIL_BYTES, Capture
-from nnfuzz.sandbox.own_time import OwnTime
-from nnfuzz.sandbox.private import SHARED_MEMORY
+from nnfuzz.sandbox import process
+from nnfuzz.sandbox.channel import HEAD_BYTES, MARK, TAIL_BYTES, Capture
+from nnfuzz.sandbox.process import OwnTime
 from nnfuzz.sandbox.sandbox import (
     Death,
     DeathKind,
@@ -23,6 +22,7 @@ from nnfuzz.sandbox.sandbox import (
     Sandbox,
     wait,
 )
+from nnfuzz.sandbox.worker import SHARED_MEMORY
 from tests.sandbox.conftest import MEMORY, SERVICE
 
 
@@ -184,9 +184,7 @@ def test_a_worker_is_replaced_after_its_share_of_jobs(server):
 
 
 def test_several_sandboxes_run_at_once(server):
-    sandboxes = [
-        Sandbox(SERVICE, limits=Limits(seconds=1.0), server=server, name=str(i)) for i in range(3)
-    ]
+    sandboxes = [Sandbox(SERVICE, limits=Limits(seconds=1.0), server=server) for _ in range(3)]
     for sandbox in sandboxes:
         fine(sandbox)
         sandbox.submit(Misbehave("hang"))
@@ -302,8 +300,8 @@ class Clock:
 
     def __init__(self, monkeypatch) -> None:
         self.now = self.waited = 0.0
-        monkeypatch.setattr(own_time.time, "monotonic", lambda: self.now)
-        monkeypatch.setattr(own_time, "core_wait", lambda pid: self.waited)
+        monkeypatch.setattr(process.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(process, "core_wait", lambda pid: self.waited)
 
     def go_on(self, clock: OwnTime, seconds: float, share: float = 1.0) -> float:
         """Looks every tenth of a second; a process has a core for that share. When 10 s are over,
@@ -327,7 +325,7 @@ def test_time_in_which_nobody_looked_does_not_count(monkeypatch):
     machine = Clock(monkeypatch)
     clock = OwnTime()
     machine.now += 3600.0
-    assert not clock.exceeds(10.0, 1) and clock.seconds <= own_time.LOOK_SECONDS
+    assert not clock.exceeds(10.0, 1) and clock.seconds <= process.LOOK_SECONDS
     assert 8.0 < machine.go_on(clock, 60) < 10.0
 
 
@@ -337,7 +335,7 @@ def test_time_in_which_nobody_looked_does_not_count(monkeypatch):
 LEFT = """
 import os, sys
 from pathlib import Path
-from nnfuzz.sandbox.private import own_shared_memory
+from nnfuzz.sandbox.worker import own_shared_memory
 from nnfuzz.sandbox.zygote import prctl
 if sys.argv[3:]:  # a user without privileges
     os.setgid(65534), os.setuid(65534)

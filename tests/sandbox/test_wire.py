@@ -16,7 +16,7 @@ from hypothesis.extra import numpy as hnp
 from nnfuzz.backend.target import Target
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.sandbox import wire
-from nnfuzz.sandbox.exceptions import TEXT_CHARS, described_error, shortened
+from nnfuzz.sandbox.events import TEXT_CHARS, described_error, shortened
 from nnfuzz.sandbox.job import Job, Service, does
 from nnfuzz.sandbox.record import pack, unpack
 from nnfuzz.sandbox.sandbox import (
@@ -224,10 +224,6 @@ def test_a_job_that_a_service_does_not_do_is_named():
 def test_parts_have_to_be_announced():
     with pytest.raises(WireError, match="nobody asked for"):
         Count("one").read_part(0, {"value": 1}, {})
-
-
-def test_people_are_told_the_kind_of_job():
-    assert Count("one").about == "Count"
 
 
 # Exceptions as text.

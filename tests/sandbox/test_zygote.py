@@ -136,7 +136,7 @@ def test_folders_that_are_deep_or_locked_are_removed(tmp_path):
 
 
 def test_closing_while_the_libraries_are_imported_is_quick():
-    sandbox = Sandbox(SERVICE, preload=["tests.sandbox.slow_import"])
+    sandbox = Sandbox(SERVICE, own_server=lambda: ForkServer(["tests.sandbox.slow_import"]))
     sandbox.start()
     start = time.monotonic()
     sandbox.close()
@@ -193,6 +193,20 @@ def test_a_dead_fork_server_is_started_again():
         assert isinstance(sandbox.call(Misbehave("hang")), Death)
         fine(sandbox)
         assert soon(lambda: gone(pid))
+
+
+@pytest.mark.parametrize("importing", [False, True])
+def test_a_fork_server_that_is_stopped_is_replaced(importing):
+    limits = Limits(jobs_per_process=1, start_seconds=0.5)
+    with ForkServer(("numpy",)) as server, Sandbox(SERVICE, server=server) as sandbox:
+        if not importing:
+            fine(sandbox)
+        os.kill(server.pid, signal.SIGSTOP)
+        sandbox.limits = limits
+        death = sandbox.call(Misbehave("nothing"))
+        assert (death.kind, death.stage) == (DeathKind.TIMEOUT, "start")
+        sandbox.limits = Limits()
+        fine(sandbox)
 
 
 # The other end of a sandbox.

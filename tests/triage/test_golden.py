@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nnfuzz.backend.outcome import Outcome, marked
+from nnfuzz.backend.outcome import Outcome
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base.reading import read
 from nnfuzz.base.writing import as_json
@@ -24,7 +24,7 @@ def as_read(outcome):
 
 
 def signatures(data):
-    outcomes = [as_read(marked(read(Outcome, o))) for o in data["outcomes"]]
+    outcomes = [as_read(read(Outcome, o)) for o in data["outcomes"]]
     return [as_json(f.signature) for f in failures(outcomes)]
 
 

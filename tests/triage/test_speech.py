@@ -4,8 +4,7 @@ from collections import Counter
 
 import pytest
 
-from nnfuzz.backend.complaint import CompilerError, ComplaintKind, read_complaint
-from nnfuzz.backend.stage import Stage
+from nnfuzz.backend.complaint import CompilerError, ComplaintKind, Stage, read_complaint
 from tests.triage.spoken import messages, read
 
 MESSAGES = messages()

@@ -7,7 +7,7 @@ import numpy as np
 
 from nnfuzz.backend.complaint import CompilerError, Complaint, ComplaintKind, read_complaint
 from nnfuzz.backend.contract import Backend, BackendOptions, Program, option
-from nnfuzz.backend.packing import from_bytes, onnx_dtype, to_bytes
+from nnfuzz.backend.interface import from_bytes, onnx_dtype, to_bytes
 
 REPRO = """\
 def run(model, inputs, level):

@@ -16,6 +16,7 @@ from nnfuzz.backend.target import Target
 from nnfuzz.base.text import visible
 from nnfuzz.sandbox import channel, wire
 from nnfuzz.sandbox.events import Limits, Progress, Reply
+from nnfuzz.sandbox.forkserver import ForkServer
 from nnfuzz.sandbox.job import Job, Report, Service, does
 from nnfuzz.sandbox.record import pack
 from nnfuzz.sandbox.sandbox import Sandbox, wait
@@ -85,10 +86,11 @@ def checked_outcome(outcome: Outcome) -> Outcome:
 @contextmanager
 def workers() -> Iterator[Attack]:
     limits = Limits(seconds=5.0, memory_bytes=1 << 30, jobs_per_process=20)
-    preload = ["numpy", "scripts.torment.attack.workers"]
-    with Sandbox(
-        "scripts.torment.attack.workers:service", limits=limits, preload=preload
-    ) as sandbox:
+    own = "scripts.torment.attack.workers"
+    with (
+        ForkServer(["numpy", own]) as server,
+        Sandbox(f"{own}:service", None, limits, server) as sandbox,
+    ):
 
         def end(data: bytes) -> list[object]:
             sandbox.submit(Send(data), take=checked_outcome)
