@@ -50,7 +50,6 @@ def replay(
 
     \b
     nnfuzz replay campaign/findings/tvm-mismatch-eaa1ca026673
-    nnfuzz replay campaign/findings/tvm-mismatch-eaa1ca026673 --backend onnxruntime
 
     The reduced model is run where there is one. The answer is: reproduced, different (exit code 1
     as well), unsupported by now, not compared (exit code 4: the model runs, and no element of its

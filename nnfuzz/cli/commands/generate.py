@@ -53,9 +53,7 @@ def generate(
 
     \b
     nnfuzz generate --count 200 --out models
-    nnfuzz generate --count 50 --nodes 5 --operators Conv,Relu,Add --exporter direct --out conv
     nnfuzz generate --backend tvm --out for-tvm       nothing that TVM calls unsupported
-    nnfuzz generate --singles --operators Pad --out pads    one operator each, every mode and dtype
 
     The same settings and versions give the same bytes. Models whose outputs a correct compiler may
     choose are passed over, so that data.json can say how far an output may be off. Run it against a

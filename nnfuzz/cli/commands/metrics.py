@@ -49,8 +49,7 @@ def metrics(
 
     \b
     nnfuzz metrics models
-    nnfuzz metrics ours theirs --operators Add,Conv,Relu
-    nnfuzz metrics models --backend onnxruntime --json metrics.json
+    nnfuzz metrics ours theirs
 
     Counted are the eleven measures of Isra (docs/METRICS.md defines them), and with --backend the
     passes of a compiler that change the models, and those that never did, which fuzz --focus takes.

@@ -49,7 +49,6 @@ def rewrite(
 
     \b
     nnfuzz rewrite resnet50.onnx --out variants             ten models, after random steps
-    nnfuzz rewrite model.onnx --steps times_one#5+function#12 --out one
     nnfuzz rewrite --list
 
     Inputs and outputs keep their names, dtypes and shapes. Prints a line per file, with its steps.

@@ -74,16 +74,12 @@ def verify(
 
     \b
     nnfuzz verify models --backend tvm
-    nnfuzz verify onnx/backend/test/data/node --backend onnxruntime --junit results.xml
     nnfuzz verify models -b tvm --findings found && nnfuzz reduce found/FINDING
-    nnfuzz verify models -b tvm --shard 2/8 --known known.txt --summary-md summary.md
 
-    Models that nnfuzz generate has written are judged by the error envelope of their graph. Others
-    need to agree as their data.json says, else to rtol, atol of 1e-6, 1e-7 (float64), 1e-3, 1e-6
-    (float32), 1e-2, 1e-3 (float16) or 5e-2, 1e-2 (bfloat16), discrete values exactly. A model
-    that the compiler itself calls unsupported is skipped. Exit codes: 0 nothing fails but known
-    failures, 1 a model fails or could not be run, 2 wrong usage, 3 a fault of nnfuzz itself, 4
-    nothing that ran could be compared. The last line counts results that were not compared.
+    Models that nnfuzz generate has written are judged by the error envelope of their graph, others
+    by the tolerances of their data.json or usual ones. A model that the compiler itself calls
+    unsupported is skipped. Exit codes: 0 nothing fails but known failures, 1 a model fails or could
+    not be run, 2 wrong usage, 3 a fault of nnfuzz itself, 4 nothing that ran could be compared.
     """
     from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.cli.corpus import save_failures
