@@ -60,7 +60,6 @@ def write_corpus(
     count: int | None,
     singles: bool,
     most_bytes: int,
-    processes: int | None,
     texts: Sequence[str],
     plugins: Sequence[Path],
 ) -> tuple[int, list[NotProduced]]:
@@ -92,7 +91,7 @@ def write_corpus(
     try:
         with ExitStack() as stack:
             runners = [stack.enter_context(BackendRunner(spec, registry)) for spec in specs]
-            pool = Producers(plan.seed, plan.config, processes or default_workers(), cache_folder())
+            pool = Producers(plan.seed, plan.config, default_workers(), cache_folder())
             producers = stack.enter_context(pool)
             if singles:
                 plan = replace(plan, tests=_singles(producers))

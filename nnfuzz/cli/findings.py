@@ -21,7 +21,7 @@ from nnfuzz.cli.errors import tell
 from nnfuzz.experiment.bisection import Bisection, BisectionStep
 from nnfuzz.findings.folder import FindingError, read_finding, smallest
 from nnfuzz.findings.reduced import reduce_folder
-from nnfuzz.findings.replay import Releases, Replayed, regeneration, replay_export, replay_finding
+from nnfuzz.findings.replay import Releases, Replayed, replay_export, replay_finding
 from nnfuzz.ir.sizes import by_copy
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.records.config import CampaignConfig
@@ -129,20 +129,12 @@ def _producer_of(finding: Finding) -> Iterator[ProducerClient]:
         yield producer
 
 
-def replayed(finding: Finding, spec: BackendSpec | None, regenerate: bool) -> Replayed:
-    """Runs a finding again, on a backend.
+def replayed(finding: Finding, spec: BackendSpec | None) -> Replayed:
+    """Runs a finding again, on a backend; None for the finding of an exporter, without a model.
 
-    spec: None for the finding of an exporter, which has no model. regenerate: whether the test case
-    is also made anew from its seed; a line says how it differs.
     Raises: FindingError, RunnerError, ProducerError.
     """
-    if regenerate and finding.origin.reduction:
-        raise FindingError("a reduced test case has no seed: --regenerate is for what it came from")
     with _producer_of(finding) as producer:
-        if regenerate:
-            differences = regeneration(finding, producer.produce(finding.case.id))
-            says = "; ".join(differences) or "byte for byte the same test case"
-            typer.echo(f"regenerated {finding.case.id}: {says}")
         if not finding.case.model:
             return replay_export(finding, producer)
         if spec is None:

@@ -10,7 +10,7 @@ from nnfuzz.cli.errors import UsageError
 from nnfuzz.cli.values import size
 from tests.command import nnfuzz
 
-QUICK = ("--exporter", "direct", "--nodes", 2, "--processes", 1)
+QUICK = ("--exporter", "direct", "--nodes", 2)
 
 
 @pytest.mark.parametrize("text, found", [("20M", 20_000_000), ("64k", 64_000), ("1.5 kB", 1500)])

@@ -72,14 +72,6 @@ def check(
             "Say of every node what each compiler computes.", "", "--nodes", show_default=False
         ),
     ] = False,
-    localise: Annotated[
-        bool,
-        REPORTED.option(
-            "Look for the passes that are to blame, which takes some dozens of runs.",
-            "",
-            "--localise/--no-localise",
-        ),
-    ] = True,
     seed: Annotated[
         int, MODELS.option("Same seed, same inputs where none are given.", "S", min=0)
     ] = 0,
@@ -116,7 +108,6 @@ def check(
             _targets(backend or [], listed(level), plugin or []),
             _inputs(inputs, file) if inputs else None,
             tolerance=tolerance,
-            localise=localise,
             seed=seed,
             plugins=plugin or [],
         )

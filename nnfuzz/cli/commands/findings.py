@@ -38,12 +38,6 @@ def replay(
     finding: FindingFolder,
     backend: OwnBackend = "",
     plugin: Plugins = None,
-    regenerate: Annotated[
-        bool,
-        OTHERS.option(
-            "Also make the test case anew from its seed and compare bytes; implies --original."
-        ),
-    ] = False,
     original: Original = False,
 ) -> None:
     """Run a finding again. Exit code 1 while it reproduces, 0 once it is fixed.
@@ -57,8 +51,8 @@ def replay(
     """
     from nnfuzz.cli.findings import opened_for_run, replayed
 
-    _, opened, spec = opened_for_run(finding, original or regenerate, backend, plugin or [])
-    result = replayed(opened, spec, regenerate)
+    _, opened, spec = opened_for_run(finding, original, backend, plugin or [])
+    result = replayed(opened, spec)
     name = backend.partition(",")[0]
     _show_answer(opened, result, name if name != opened.failure.backend else "")
     raise typer.Exit(FINDINGS if result.fails else OK if result.compared else NOT_COMPARED)
