@@ -60,7 +60,7 @@ WRONG = {
 
 def results_of(path, runner, judge, levels=("O0", "O3")):
     tests = find_tests(path)
-    return [result for test in tests for result in verify_one(test, runner, judge, levels)]
+    return [result for test in tests for result in verify_one(test, runner, judge, levels)[0]]
 
 
 def test_ours_are_judged(case, runner, tmp_path):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nnfuzz.cli.ci import JUnit, SummaryMd, shard, write_json, write_reports
-from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK, tell, writing
+from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK, tell
 from nnfuzz.cli.options import AMOUNT, OTHERS, REPORTED, TESTED, Levels, Plugins
 from nnfuzz.cli.values import duration, listed
 
@@ -95,7 +96,8 @@ def verify(
     seconds = duration(time) if time is not None else math.inf
     spec = BackendRegistry.discover(plugin or []).parse(backend)
     tests = [test for index, test in enumerate(tests_in(folder)) if chosen.owns(index)]
-    verified = run(tests, spec, listed(level), expected.judge, seconds, _show, steps)
+    keep = partial(save_failures, findings) if findings else None
+    verified = run(tests, spec, listed(level), expected.judge, seconds, _show, steps, keep)
     notes = expected.notes(verified)
     if results is not None:
         about = {"backend": str(spec), "folder": folder.resolve().name}
@@ -105,16 +107,6 @@ def verify(
     _summary(verified)
     for note in notes:
         tell(note)
-    if findings is not None:
-        failed = {r.test for r in verified if r.status == "failed"}
-        wrong = [test for test in tests if test.name in failed]
-        saved = save_failures(findings, wrong, backend, listed(level), plugin or [])
-        with writing(findings):
-            for test, folders, why in saved:
-                for path in folders:
-                    typer.echo(f"finding of {test.name}: {path}")
-                if why:
-                    tell(f"{test.name} gives no finding: {why}")
     raise typer.Exit(_exit_code(verified))
 
 
