@@ -11,12 +11,13 @@ comes to the same by learning from its tests again.
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from nnfuzz.campaign.exchange import Exchange
-from nnfuzz.feedback.learning import Learner
+from nnfuzz.base.shard import Shard
+from nnfuzz.feedback.learning import EpochConfig, Learner
 from nnfuzz.feedback.probe import Prober
 from nnfuzz.feedback.support import INSTANCES
 from nnfuzz.feedback.throttle import Throttle
@@ -24,7 +25,7 @@ from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.observer import Observer
 from nnfuzz.records.rows import AvoidedRow
-from nnfuzz.records.schedule import begins, epoch_of
+from nnfuzz.records.schedule import LEARNT, begins, epoch_of
 from nnfuzz.store.recorder import Recorder
 from nnfuzz.store.store import Store
 from nnfuzz.testcase.case import CaseConfig
@@ -33,7 +34,8 @@ from nnfuzz.testcase.case import CaseConfig
 class EpochDecider:
     """Decides epochs in their order, as soon as the tests and probes that they follow from ended.
 
-    number: the last decided epoch; -1 for none.
+    number: the last decided epoch; -1 for none. latest: the configuration of that epoch, and the
+    epoch that it was first decided for.
     """
 
     def __init__(
@@ -43,15 +45,14 @@ class EpochDecider:
         prober: Prober,
         throttle: Throttle,
         observer: Observer,
-        exchange: Exchange,
     ) -> None:
         self.number = -1
+        self.latest: tuple[int, EpochConfig] | None = None
         self._config = config
         self._recorder = recorder
         self._store = recorder.store
         self._prober = prober
         self._observer = observer
-        self._exchange = exchange
         self._learner = Learner(config, prober, throttle, self._note)
         self._learned = 0  # the number of epochs whose tests were learnt from
         self._last = self._store.restraints.last()
@@ -95,12 +96,18 @@ class EpochDecider:
             return
         if config.tests_limit is not None:
             self._prober.ask_all(self._room(0, after), after)
-        elif (probed := self._exchange.probed()) is not None:
+        elif (probed := self._probed()) is not None:
             self._prober.ask(map(SupportKey.parse, probed), after)
         else:
             self._prober.ask_known(after)
             self._prober.ask_all(before=after)
             self._deadline = time.monotonic() + config.first_probing
+
+    def _probed(self) -> list[str] | None:
+        """Signatures that were probed beside the first epoch; None if that epoch has not ended."""
+        after = self._begins(1)
+        begun = self._store.tests.count(after, sys.maxsize)
+        return self._store.probes.before(after) if begun else None
 
     def _room(self, first: int, end: int) -> int:
         """How many signatures may be probed beside the tests of an epoch, for all possible answers:
@@ -118,13 +125,13 @@ class EpochDecider:
         """Learns from the tests of the next epoch; False if some of them have not ended."""
         if self._recorder.recorded.length < self._begins(self._learned + 1):
             return False
-        observations = self._exchange.observations(self._learned)
+        first, end = self._begins(self._learned), self._begins(self._learned + 1)
+        observations = self._store.observed(first, min(end, first + LEARNT))
         if self._config.learn and self._more():
             before, room = self.end, self._room(self._begins(self.number), self.end)
             asked = self._prober.learn(observations, before, most=room)
-            if (
-                self._config.probe_seconds
-            ):  # half of the rest is for signatures that no test gives reason to probe
+            if self._config.probe_seconds:
+                # Half of the rest is for signatures that no test gives reason to probe.
                 self._prober.ask_all((room - asked) // 2, before)
         self._learner.learn(observations, self.number + 1)
         self._learned += 1
@@ -141,7 +148,8 @@ class EpochDecider:
             self._keep_probed()
         self._learner.avoid_failing(self._store.occurrences.of_probes, self.number + 1)
         self.number += 1
-        self._exchange.decide(self.number, self._learner.config(self.number))
+        if (decided := self._learner.config(self.number)) is not None:
+            self.latest = self.number, decided
 
     @property
     def avoided(self) -> list[AvoidedRow]:
@@ -165,7 +173,6 @@ class Epochs:
         config: CampaignConfig,
         store: Store,
         enter: Callable[[int, int, CaseConfig], None],
-        exchange: Exchange,
         decider: EpochDecider,
     ) -> None:
         """enter: has lanes make their next tests with the settings of an epoch: its number, the
@@ -176,7 +183,6 @@ class Epochs:
         self._config = config
         self._store = store
         self._enter_lanes = enter
-        self._exchange = exchange
         self._decider = decider
         self._decided_for = -1  # the epoch that the current configuration was decided for
 
@@ -200,10 +206,11 @@ class Epochs:
             self._enter(epoch_of(int(next_index), self._config.epoch))
 
     def _enter(self, epoch: int) -> None:
-        if epoch == self.number or epoch > self._exchange.last:
+        if epoch == self.number or epoch > self._decider.number:
             return
         self.number = epoch
-        decided_for, by = self._exchange.config_of(epoch)
+        assert self._decider.latest is not None and epoch == self._decider.number
+        decided_for, by = self._decider.latest
         if decided_for != self._decided_for:
             self._decided_for = decided_for
             self.refused = by.refused
@@ -212,3 +219,36 @@ class Epochs:
         self._enter_lanes(
             epoch, decided_for, replace(self._config.case, refused=by.refused, avoid=avoid)
         )
+
+
+class Indexes:
+    """The indexes of a campaign, or of one of its parts, from the lowest on.
+
+    limit: of the indexes; None: no end. done: whether an earlier session has run one. part: beyond
+    which there are none. next: the first one that was neither handed out nor done earlier.
+    """
+
+    def __init__(
+        self,
+        limit: int | None,
+        done: Callable[[int], bool],
+        part: Shard = Shard(),  # noqa: B008
+    ) -> None:
+        self._limit = limit
+        self._done = done
+        self._part = part
+        self.next = -1
+        self.take()
+
+    @property
+    def left(self) -> bool:
+        """Whether there is a further index."""
+        return self._limit is None or self.next < self._limit
+
+    def take(self) -> int:
+        """Hands out the next index, which there has to be."""
+        taken = self.next
+        self.next += 1
+        while self._done(self.next) or not self._part.owns(self.next):
+            self.next += 1
+        return taken

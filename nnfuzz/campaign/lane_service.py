@@ -18,6 +18,7 @@ from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner, CompilerServers
 from nnfuzz.base.reading import Json, read
 from nnfuzz.base.writing import as_json
+from nnfuzz.campaign.compilers import CountedProcesses, Pace
 from nnfuzz.campaign.lane_jobs import (
     REDUCE,
     RUN,
@@ -28,8 +29,6 @@ from nnfuzz.campaign.lane_jobs import (
     RunTests,
     TestReport,
 )
-from nnfuzz.campaign.pace import Pace
-from nnfuzz.campaign.processes import CountedProcesses
 from nnfuzz.campaign.untested import defect, not_produced
 from nnfuzz.experiment.confirm import REPEATS
 from nnfuzz.experiment.judgement import unknown_outputs

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from nnfuzz.base.writing import as_json
+from nnfuzz.campaign.compilers import PATIENCE
 from nnfuzz.campaign.lane_jobs import (
     REDUCE,
     RUN,
@@ -20,7 +21,6 @@ from nnfuzz.campaign.lane_jobs import (
     RunTests,
     TestReport,
 )
-from nnfuzz.campaign.processes import PATIENCE
 from nnfuzz.campaign.untested import lost
 from nnfuzz.findings.reducer_job import ReduceFinding
 from nnfuzz.records.config import CampaignConfig

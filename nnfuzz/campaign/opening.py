@@ -11,7 +11,6 @@ from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner, CompilerServers
 from nnfuzz.backend.target import ONNX
 from nnfuzz.campaign.epochs import EpochDecider, Epochs
-from nnfuzz.campaign.exchange import Exchange
 from nnfuzz.campaign.lane_jobs import Compiler, Enter
 from nnfuzz.campaign.lanes import Lanes, PoolError
 from nnfuzz.campaign.reducing import Reducer
@@ -321,10 +320,9 @@ def _epochs(
     recorder: Recorder,
 ) -> Epochs:
     config = opening.config
-    exchange = Exchange(config, opening.store)
     throttle = Throttle(config.throttle, prober.left(()), _unrestrained(config))
-    decider = EpochDecider(config, recorder, prober, throttle, opening.observer, exchange)
-    return Epochs(config, opening.store, enter, exchange, decider)
+    decider = EpochDecider(config, recorder, prober, throttle, opening.observer)
+    return Epochs(config, opening.store, enter, decider)
 
 
 def _unrestrained(config: CampaignConfig) -> Callable[[int], bool]:

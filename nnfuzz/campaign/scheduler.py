@@ -18,12 +18,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from nnfuzz.base.text import one_line
+from nnfuzz.campaign.compilers import PATIENCE
 from nnfuzz.campaign.cpu import CpuMeter
-from nnfuzz.campaign.epochs import Epochs
-from nnfuzz.campaign.indexes import Indexes
+from nnfuzz.campaign.epochs import Epochs, Indexes
 from nnfuzz.campaign.lane_jobs import LaneJob, Order, RunTests, TestReport
 from nnfuzz.campaign.lanes import Lanes, LaneSlot, PoolError
-from nnfuzz.campaign.processes import PATIENCE
 from nnfuzz.campaign.reducing import Reducer
 from nnfuzz.campaign.suspects import Suspects
 from nnfuzz.campaign.untested import defect, fault

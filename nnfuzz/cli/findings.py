@@ -15,7 +15,7 @@ from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.releases import releases_of
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.untrusted import making_sense, parsed_model
-from nnfuzz.campaign.post_reduction import reduce_campaign
+from nnfuzz.campaign.reducing import reduce_campaign
 from nnfuzz.cli.consent import Consent
 from nnfuzz.cli.errors import tell
 from nnfuzz.experiment.bisection import Bisection, BisectionStep

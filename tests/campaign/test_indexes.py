@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nnfuzz.base.shard import Shard
-from nnfuzz.campaign.indexes import Indexes
+from nnfuzz.campaign.epochs import Indexes
 from nnfuzz.sandbox.events import Death, DeathKind, Reply
 from nnfuzz.testcase.identity import Numbered
 from nnfuzz.testcase.jobs import Produce

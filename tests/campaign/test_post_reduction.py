@@ -8,7 +8,7 @@ import drive
 import pytest
 
 from nnfuzz.base.writing import as_json
-from nnfuzz.campaign.post_reduction import reduce_campaign
+from nnfuzz.campaign.reducing import reduce_campaign
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.store.store import Store

@@ -21,8 +21,8 @@ import stub_producer
 
 from nnfuzz.base.writing import as_json
 from nnfuzz.campaign import writer
+from nnfuzz.campaign.compilers import PATIENCE
 from nnfuzz.campaign.lanes import PoolError
-from nnfuzz.campaign.processes import PATIENCE
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.cli.progress import Silent
 from nnfuzz.feedback.support_cache import SupportCache

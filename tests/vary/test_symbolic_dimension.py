@@ -7,7 +7,6 @@ from nnfuzz.backend.target import Target
 from nnfuzz.ir.sizes import by_copy, copies, from_copies, name_and_copy
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.materialize.opsets import DYNAMIC
-from nnfuzz.sandbox.record import pack, unpack
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.identity import Probe
 from nnfuzz.testcase.producer import Producer
@@ -56,18 +55,6 @@ def test_the_model_computes_what_is_expected_at_every_size(producer, dynamic):
         runs = [dict(zip(names, session.run(names, part))) for part in by_copy(case.inputs)]
         verdict = producer.judge(case, {Target("onnxruntime"): from_copies(runs)})
         assert not any(verdict.mismatches.values())
-
-
-def test_the_same_index_gives_the_same_case(producer, dynamic):
-    again = producer.produce(dynamic[0].id.index)
-    assert again.model == dynamic[0].model
-    assert again.graph == dynamic[0].graph
-
-
-def test_the_case_survives_its_frame(dynamic):
-    again = unpack(TestCase, *pack(TestCase, dynamic[0]))
-    assert again.graph == dynamic[0].graph
-    assert again.inputs.keys() == dynamic[0].inputs.keys()
 
 
 def test_exposed_models_stay_dynamic(producer, dynamic):

@@ -33,14 +33,12 @@ EVERYTHING = """
 everything (float[2, 3] x, float[1, 3, 4, 4] image, bool[3] c, int64[2] n) =>
            (float[2, 2] product, float[1, 3, 1, 1] mean, float[1, 3, 1, 1] pooled, bool[2, 3] less,
             float[2, 3] chosen, float[1, 3, 4, 4] normal, float[2, 3] joined, int64[2] sum,
-            float[3, 2] moved, float[1, 3, 4, 4] mapped, float[1, 3, 2, 2] most, bool[3] both,
-            float[2, 1] top, float[1, 1] peak, float[1, 1] whole)
+            float[3, 2] moved, float[1, 3, 4, 4] mapped, float[1, 3, 2, 2] most)
 <
   float[3, 2] w = {1.0, 2.0, 0.5, -1.0, 0.25, 3.0}, float[3, 3, 1, 1] k = {1.0, 0.0, 2.0, 0.5, 1.0,
   0.0, -1.0, 1.0, 2.0}, float[3] s = {1.0, 0.5, 2.0}, float[3] v = {1.0, 1.0, 1.0},
-  int64[2] spatial = {2, 3}, int64[1] last = {1}, float lo = {-1.0}, float hi = {1.0},
-  int64[2] parts = {1, 2}, int64[2] shape = {3, 2}, int64 one = {1}, int64 uno = {1},
-  int64[2] axes = {0, 1}
+  int64[2] spatial = {2, 3}, float lo = {-1.0}, float hi = {1.0},
+  int64[2] parts = {1, 2}, int64[2] shape = {3, 2}, int64 one = {1}, int64 uno = {1}
 >
 {
    mapped = Conv (image, k)
@@ -67,10 +65,6 @@ everything (float[2, 3] x, float[1, 3, 4, 4] image, bool[3] c, int64[2] n) =>
    p = Add (n, one)
    q = Mul (p, uno)
    sum = Add (q, one)
-   both = And (c, c)
-   top = ReduceMax (x, last)
-   peak = ReduceMax (x, axes)
-   whole = ReduceMin (x)
 }
 """
 
