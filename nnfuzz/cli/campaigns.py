@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 
 from nnfuzz.backend.contract import Backend, meant, suggest
@@ -65,9 +66,9 @@ class Request:
 
     def known_lines(self, registry: BackendRegistry) -> tuple[str, ...]:
         """The lines of all known failures. Raises: ConfigError."""
-        named = known_failures(self.known, registry) if self.known else ()
-        earlier = baseline_failures(self.baseline, registry) if self.baseline else ()
-        return tuple(dict.fromkeys((*named, *earlier)))
+        given = {"--known": self.known, "--set baseline": self.baseline}
+        lines = [known_failures(path, registry, name) for name, path in given.items() if path]
+        return tuple(dict.fromkeys(chain(*lines)))
 
 
 def new_config(
@@ -286,45 +287,36 @@ def default_folder(specs: Sequence[BackendSpec], prefix: str = "") -> Path:
     return folder
 
 
-def known_failures(path: Path, registry: BackendRegistry) -> tuple[str, ...]:
-    """The lines of a file of known failures; of a folder, lines for the findings in it by today's
-    rules; of a ledger, lines for its bugs but the fixed ones.
+def known_failures(path: Path, registry: BackendRegistry, option: str = "--known") -> list[str]:
+    """The lines of known failures: of a file with one in each; of a folder, lines for the findings
+    in it by today's rules; of a campaign's summary.json, which holds less, signatures; of a ledger,
+    lines for its bugs but the fixed ones.
 
     registry: with the backends of the findings; of others, hashes alone are known.
     Raises: ConfigError, BugError.
     """
-    if path.is_dir() and is_ledger(path):
-        return known_bugs(Ledger(path), registry).lines()
-    if path.is_dir():
-        return _known_in(path, registry)
     try:
-        return KnownFailures.load(path).lines()
+        if path.is_dir() and is_ledger(path):
+            return list(known_bugs(Ledger(path), registry).lines())
+        if path.is_dir():
+            files = sorted(path.rglob("finding.json"))
+            if not files and not (path / "summary.json").exists():
+                raise ConfigError(f"{option} {path} holds neither a finding nor a summary.json")
+            return list(KnownFailures.merged(known_by(f.parent, registry) for f in files).lines())
+        if path.suffix == ".json":
+            rows = read(JsonObject, read_json(path))["signatures"]
+            hashes = [{row["signature"], row["cause"], *row["duplicates"]} for row in rows]
+            named = sorted(set().union(*hashes) - {""})
+            return list(KnownFailures.parse(named, str(path)).lines())
+        return list(KnownFailures.load(path).lines())
     except KnownError as error:
-        raise ConfigError(f"--known {path}: {error}") from error
-    except Unreadable as error:
-        raise ConfigError(
-            f"--known {error}: name a finding's or campaign's folder, or a text file with a "
-            "signature or a pattern such as backend=tvm operator=Pow in each line, or a ledger"
-        ) from error
-
-
-def baseline_failures(path: Path, registry: BackendRegistry) -> tuple[str, ...]:
-    """Lines of known failures for the findings of an earlier campaign; none if it has none.
-
-    path: its folder, or its summary.json, which holds less. registry: as in `known_failures`.
-    Raises: ConfigError, Unreadable.
-    """
-    if path.is_dir():
-        there = any(path.rglob("finding.json"))
-        if not there and not (path / "summary.json").exists():
-            raise ConfigError(f"--baseline {path} is no campaign: there is no summary.json in it")
-        return _known_in(path, registry) if there else ()
-    try:
-        rows = read(JsonObject, read_json(path))["signatures"]
-        hashes = [{row["signature"], row["cause"], *row["duplicates"]} for row in rows]
+        raise ConfigError(f"{option} {path}: {error}") from error
     except (Unreadable, KeyError, TypeError) as error:
-        raise ConfigError(f"--baseline {path} is no summary.json of a campaign: {error}") from error
-    return KnownFailures.parse(sorted(set().union(*hashes) - {""}), str(path)).lines()
+        raise ConfigError(
+            f"{option} {path}: {error}: name a finding's or campaign's folder, its summary.json, a "
+            "ledger, or a text file with a signature or a pattern such as backend=tvm operator=Pow "
+            "in each line"
+        ) from error
 
 
 def known_occurrences(campaign: Path, bugs: Mapping[str, Bug]) -> dict[str, int]:
@@ -342,11 +334,3 @@ def known_occurrences(campaign: Path, bugs: Mapping[str, Bug]) -> dict[str, int]
         keys = row.all_keys if row and row.cause else frozenset[Key]()
         by_bug[next(iter(bugs_of(bugs, signatures, keys)), "")] += count
     return dict(by_bug)
-
-
-def _known_in(folder: Path, registry: BackendRegistry) -> tuple[str, ...]:
-    files = sorted(folder.rglob("finding.json"))
-    known = KnownFailures.merged(known_by(file.parent, registry) for file in files)
-    if not known.hashes:
-        raise ConfigError(f"--known {folder} holds no finding: there is no finding.json in it")
-    return known.lines()
