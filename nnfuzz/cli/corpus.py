@@ -19,14 +19,9 @@ from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.configuration import (
     Specs,
-    case_settings,
-    check_quantised,
-    choose_opset,
     chosen_backends,
-    chosen_domains,
+    corpus_config,
     default_workers,
-    exporter_names,
-    onnx_release,
 )
 from nnfuzz.cli.errors import tell, writing
 from nnfuzz.cli.progress import steps
@@ -40,9 +35,8 @@ from nnfuzz.feedback.support_cache import SupportCache, claims_of
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.library.case import case_from_onnx
 from nnfuzz.library.experiment import findings_of, save_finding
-from nnfuzz.materialize.opsets import opsets_up_to
 from nnfuzz.records.versions import library_versions
-from nnfuzz.testcase.case import CaseConfig, ModelError, NotProduced
+from nnfuzz.testcase.case import ModelError, NotProduced
 from nnfuzz.testcase.client import ProducerClient, ProducerError, ProducerSettingsError
 from nnfuzz.testcase.identity import TestId
 
@@ -70,13 +64,15 @@ def write_corpus(
     check_unused(out)
     registry = BackendRegistry.discover(plugins)
     specs = chosen_backends(registry, texts, tell) if texts else ()
-    usual = {"exporter": "direct" if singles else None, "plugins": map(plugin_name, plugins)}
-    config = _config(registry, specs, {**usual, **settings})
+    seed, settings = settings.get("seed", 0), {k: v for k, v in settings.items() if k != "seed"}
+    own = {"plugins": tuple(map(plugin_name, plugins)), "refused": known_refusals(registry, specs)}
+    usual = {"exporter": "direct"} if singles else {}
+    config = corpus_config({**usual, **own, **settings}, registry, specs)
     every = sys.maxsize if singles else DEFAULT_COUNT
     foreign = " AND LicenseRef-seed-models" if config.seed_models else ""
     plan = CorpusPlan(
         count or every,
-        settings.get("seed", 0),
+        seed,
         as_json(config),
         {},
         most_bytes,
@@ -96,25 +92,6 @@ def write_corpus(
             return _filled(out, plan, producers, runners)
     except ProducerSettingsError as error:
         raise CorpusError(str(error)) from error
-
-
-def _config(registry: BackendRegistry, specs: Specs, settings: Mapping[str, Any]) -> CaseConfig:
-    """The configuration of a corpus. Raises: ConfigError, RunnerError."""
-    opset = settings.get("opset")
-    given = case_settings({k: v for k, v in settings.items() if k not in ("seed", "opset")}, opset)
-    exporters = given.pop("exporters", None) or exporter_names(None, opset)
-    given["plugins"] = tuple(given["plugins"])
-    check_quantised(given)
-    opsets = {n: choose_opset(registry, specs, opset, n) for n in exporters}
-    if not opset and not given.get("seed_models"):
-        given["opsets"] = opsets_up_to(opsets)
-    taken = {spec.label: registry.get(spec.name).domains for spec in specs}
-    given["domains"] = chosen_domains(taken, given, usual=False)
-    config = CaseConfig(**given).written_by(opsets)
-    if not specs:
-        return config
-    refused, release = known_refusals(registry, specs), onnx_release(registry, specs)
-    return replace(config, onnx_release=release, refused=refused)
 
 
 def _singles(producers: Producers) -> tuple[TestId, ...]:
