@@ -269,17 +269,6 @@ def test_a_baseline_that_is_none_is_refused(tmp_path, text):
         baseline(tmp_path / "results.json")
 
 
-def test_what_can_go_is_told():
-    known = KnownTestFailures(
-        parse("test_a1\ntest_a2 # fixed?\ntest_zzz", "f"),
-        {("test_a2", "tvm", "O3"): "crash", ("test_b", "tvm", "O3"): "crash"},
-    )
-    assert known.notes([known.judge(r) for r in (FAILED, PASSED, SKIPPED)]) == [
-        "known, but did not fail: test_a2 # fixed?",
-        "fixed since the baseline: test_a2 tvm O3",
-    ]
-
-
 # The selection: budgets are kept, the rare comes first, the result does not depend on order.
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnfuzz.cli.ci import JUnit, SummaryMd, shard, write_json, write_reports
-from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK, tell
+from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK
 from nnfuzz.cli.options import AMOUNT, OTHERS, REPORTED, TESTED, Levels, Plugins
 from nnfuzz.cli.values import duration, listed
 
@@ -98,15 +98,12 @@ def verify(
     tests = [test for index, test in enumerate(tests_in(folder)) if chosen.owns(index)]
     keep = partial(save_failures, findings) if findings else None
     verified = run(tests, spec, listed(level), expected.judge, seconds, _show, steps, keep)
-    notes = expected.notes(verified)
     if results is not None:
         about = {"backend": str(spec), "folder": folder.resolve().name}
         write_json(results, to_json(verified, about))
     title = f"{folder.resolve().name}: {spec}" + (f", part {part}" if part else "")
-    write_reports(verified, title, title, notes, junit, summary_md)
+    write_reports(verified, title, title, (), junit, summary_md)
     _summary(verified)
-    for note in notes:
-        tell(note)
     raise typer.Exit(_exit_code(verified))
 
 
