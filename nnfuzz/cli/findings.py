@@ -71,33 +71,41 @@ def open_finding(folder: Path, consent: Consent) -> Finding:
     return finding
 
 
-def backends_of(
-    finding: Finding, plugins: Iterable[Path], consent: Consent, needed: str = ""
-) -> BackendRegistry:
-    """All backends: those of these files and of the finding's own plug-ins as well.
+def opened(
+    finding: Path, plugins: Iterable[Path], original: bool = True
+) -> tuple[Path, Finding, Consent]:
+    """The folder of the chosen model, its finding, and which plug-ins may run. Raises: as
+    `open_finding` does.
+    """
+    folder = chosen_model(finding, original)
+    consent = Consent(folder, plugins)
+    return folder, open_finding(folder, consent), consent
+
+
+def backends_of(finding: Finding, consent: Consent, needed: str = "") -> BackendRegistry:
+    """All backends: those of plug-ins that the command names and of the finding's own as well.
 
     needed: name of a backend that must be there.
     Raises: RegistryError; UsageError if the needed one is in a plug-in that may not run.
     """
     own = finding.backend
     stored = [path for path in (own.plugins if own else ()) if Path(path).is_file()]
-    registry = BackendRegistry.discover([*plugins, *stored])
+    registry = BackendRegistry.discover([*consent.given, *stored])
     if needed and consent.refused and needed not in registry.names():
         raise consent.error()
     return registry
 
 
-def backend_of(
-    finding: Finding, text: str, plugins: Iterable[Path], consent: Consent
-) -> BackendSpec | None:
-    """The backend that `text` asks for; if it is empty, the finding's own with its options.
+def backend_of(finding: Finding, text: str, consent: Consent) -> BackendSpec | None:
+    """The backend that `text` asks for; if it is empty, the finding's own with its options. None if
+    neither names a backend, or the finding has no model.
 
-    plugins: files besides those of the finding. None if neither names a backend.
     Raises: RegistryError, OptionError; UsageError if the backend is one that may not run.
     """
     own = finding.backend
-    needed = own.name if own and not text else ""
-    registry = backends_of(finding, plugins, consent, needed)
+    if not finding.case.model:
+        return None
+    registry = backends_of(finding, consent, own.name if own and not text else "")
     for plugin in consent.refused:
         typer.echo(f"not run: the plug-in {plugin}, which the finding names", err=True)
     if text:
@@ -105,19 +113,6 @@ def backend_of(
     if own is None:
         return None
     return replace(registry.spec(own.name, own.options, own.release), label=own.label)
-
-
-def opened_for_run(
-    finding: Path, original: bool, text: str, plugins: Iterable[Path]
-) -> tuple[Path, Finding, BackendSpec | None]:
-    """The folder of the chosen model, its finding, and the backend that runs it (None for a finding
-    without a model). Raises: as `open_finding` and `backend_of` do.
-    """
-    folder = chosen_model(finding, original)
-    consent = Consent(folder, plugins)
-    opened = open_finding(folder, consent)
-    spec = backend_of(opened, text, plugins, consent) if opened.case.model else None
-    return folder, opened, spec
 
 
 @contextmanager
@@ -178,11 +173,10 @@ def reduced(
     """Reduces a finding, and writes the smallest one into FINDING/reduced. text: names a backend.
 
     Raises: FindingError for a finding that cannot be reduced, or no longer reproduces; RunnerError,
-    WorkerError, and as `opened_for_run`.
+    WorkerError, and as `opened`.
     """
-    consent = Consent(folder, plugins)
-    finding = open_finding(folder, consent)
-    spec = backend_of(finding, text, plugins, consent)
+    _, finding, consent = opened(folder, plugins)
+    spec = backend_of(finding, text, consent)
     if finding.case.fault:
         raise FindingError(NOTHING_TO_REDUCE)
     with _producer_of(finding):
