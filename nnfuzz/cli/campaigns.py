@@ -53,7 +53,8 @@ class Request:
     """The request for a campaign, under the names of options.
 
     settings: as `case_settings` takes them; those left out have their defaults, or in a campaign
-    that goes on its present value.
+    that goes on its present value. fresh: whether probes run although earlier campaigns have left
+    their answers behind.
     """
 
     backends: tuple[str, ...] = ()
@@ -62,6 +63,7 @@ class Request:
     known: Path | None = None
     baseline: Path | None = None
     focus: tuple[str, ...] = ()
+    fresh: bool = False
     settings: Mapping[str, object] = field(default_factory=dict)
 
     def known_lines(self, registry: BackendRegistry) -> tuple[str, ...]:
@@ -180,45 +182,17 @@ def _changed(
     return [cases[:PER_PASS] for cases in changed.values()]
 
 
-@dataclass(frozen=True)
-class Campaign:
-    """A campaign's folder with its settings and backends.
-
-    servers: of compilers that were imported for the settings.
-    """
-
-    store: Store
-    config: CampaignConfig
-    registry: BackendRegistry
-    resumes: bool
-    servers: CompilerServers
-
-    @property
-    def folder(self) -> Path:
-        return self.store.folder
-
-    def run(
-        self, observer: Observer, interrupted: Callable[[], bool], fresh: bool = False
-    ) -> CampaignResult:
-        """Runs a session: until the limits are reached, or until interrupted.
-
-        fresh: whether probes run although earlier campaigns have left their answers behind.
-        Raises: ConfigError, RunnerError; a new campaign then leaves no folder behind.
-        """
-        cache = SupportCache(cache_folder(), ignored=fresh)
-        try:
-            given = self.store, self.config, self.registry, observer, cache, interrupted
-            return run_campaign(*given, servers=self.servers)
-        except (ConfigError, RunnerError):
-            if not self.resumes:
-                self.store.discard()
-            raise
+Session = Callable[[Observer, Callable[[], bool]], CampaignResult]
+"""Runs a session of a campaign: until its limits are reached, or until interrupted."""
 
 
 @contextmanager
-def opened_campaign(request: Request, resume: bool = False) -> Iterator[Campaign]:
-    """A new campaign, or one that goes on with the limits that are given anew.
+def opened_campaign(
+    request: Request, resume: bool = False
+) -> Iterator[tuple[Path, CampaignConfig, Session]]:
+    """The folder of a new campaign, or of one that goes on with the limits that are given anew.
 
+    A new campaign leaves no folder behind if its session raises ConfigError or RunnerError.
     Raises: ConfigError, StoreError if the folder holds something, UsageError for plug-ins that may
     not run; see `new_config`.
     """
@@ -236,7 +210,18 @@ def opened_campaign(request: Request, resume: bool = False) -> Iterator[Campaign
             config, registry = new_config(request, servers)
             folder = request.out or default_folder(config.backends)
             store = stack.enter_context(Store.create(folder, as_json(config)))
-        yield Campaign(store, config, registry, resume, servers)
+
+        def run(observer: Observer, interrupted: Callable[[], bool]) -> CampaignResult:
+            cache = SupportCache(cache_folder(), ignored=request.fresh)
+            given = store, config, registry, observer, cache, interrupted
+            return run_campaign(*given, servers=servers)
+
+        try:
+            yield store.folder, config, run
+        except (ConfigError, RunnerError):
+            if not resume:
+                store.discard()
+            raise
 
 
 def _config_to_go_on(store: Store, request: Request) -> tuple[CampaignConfig, BackendRegistry]:

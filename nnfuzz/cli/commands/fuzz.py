@@ -79,19 +79,15 @@ def fuzz(
 
     if resume and "backend" in from_file(context):
         backend = None
-    fresh = settings.pop("fresh", False)
-    request = Request(
-        backends=tuple(backend or ()),
-        plugins=tuple(plugin or ()),
-        out=out,
-        known=settings.pop("known", None),
-        baseline=settings.pop("baseline", None),
-        focus=settings.pop("focus", ()),
-        settings=settings,
-    )
-    result, config = _fuzz(request, resume, fresh, quiet)
+    named = {name: settings.pop(name) for name in _OF_SESSION & settings.keys()}
+    given = {"out": out, "settings": settings, **named}
+    request = Request(backends=tuple(backend or ()), plugins=tuple(plugin or ()), **given)
+    result, config = _fuzz(request, resume, quiet)
     report_campaign(result, config, junit, summary_md)
     raise typer.Exit(exit_code(result.summary))
+
+
+_OF_SESSION = {"known", "baseline", "focus", "fresh"}
 
 
 def _settings(
@@ -119,18 +115,18 @@ def _check(settings: Mapping[str, Any], resume: bool) -> None:
         raise UsageError("the setting shard needs --seed N, the same for all parts")
 
 
-def _fuzz(
-    request: Request, resume: bool, fresh: bool, quiet: bool
-) -> tuple[CampaignResult, CampaignConfig]:
+def _fuzz(request: Request, resume: bool, quiet: bool) -> tuple[CampaignResult, CampaignConfig]:
     """Runs a session of a campaign and prints its summary."""
     from nnfuzz.cli.campaigns import opened_campaign
     from nnfuzz.cli.progress import Interrupt, watcher
     from nnfuzz.cli.summary import summary_text
 
-    with opened_campaign(request, resume) as campaign:
-        config = campaign.config
-        with Interrupt() as interrupt, watcher(quiet, config, campaign.folder) as observer:
-            result = campaign.run(observer, interrupt.asked, fresh)
+    with (
+        opened_campaign(request, resume) as (folder, config, run),
+        Interrupt() as interrupt,
+        watcher(quiet, config, folder) as observer,
+    ):
+        result = run(observer, interrupt.asked)
     print(summary_text(result, config), end="")
     if part := _empty(result.summary):
         tell(f"{part} is empty: there is nothing to do")
