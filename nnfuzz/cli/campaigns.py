@@ -17,7 +17,7 @@ from nnfuzz.backend.runner import BackendRunner, CompilerServers, RunnerError
 from nnfuzz.backend.target import DIRECT
 from nnfuzz.base.files import cache_folder
 from nnfuzz.base.reading import Json, JsonObject, Unreadable, read
-from nnfuzz.base.untrusted import read_json
+from nnfuzz.base.untrusted import making_sense, read_json
 from nnfuzz.base.writing import as_json
 from nnfuzz.bugs.bug import Bug
 from nnfuzz.bugs.ledger import Ledger, bugs_of, is_ledger, known_bugs
@@ -289,16 +289,17 @@ def known_failures(path: Path, registry: BackendRegistry, option: str = "--known
                 raise ConfigError(f"{option} {path} holds neither a finding nor a summary.json")
             return list(KnownFailures.merged(known_by(f.parent, registry) for f in files).lines())
         if path.suffix == ".json":
-            rows = read(JsonObject, read_json(path))["signatures"]
-            hashes = [{row["signature"], row["cause"], *row["duplicates"]} for row in rows]
+            with making_sense(path):
+                rows = read(JsonObject, read_json(path))["signatures"]
+                hashes = [{row["signature"], row["cause"], *row["duplicates"]} for row in rows]
             named = sorted(set().union(*hashes) - {""})
             return list(KnownFailures.parse(named, str(path)).lines())
         return list(KnownFailures.load(path).lines())
     except KnownError as error:
         raise ConfigError(f"{option} {path}: {error}") from error
-    except (Unreadable, KeyError, TypeError) as error:
+    except Unreadable as error:
         raise ConfigError(
-            f"{option} {path}: {error}: name a finding's or campaign's folder, its summary.json, a "
+            f"{option} {error}: name a finding's or campaign's folder, its summary.json, a "
             "ledger, or a text file with a signature or a pattern such as backend=tvm operator=Pow "
             "in each line"
         ) from error
