@@ -161,6 +161,28 @@ def make_config(
     )
 
 
+def corpus_config(
+    settings: Mapping[str, Any], registry: BackendRegistry | None = None, specs: Specs = ()
+) -> CaseConfig:
+    """The configuration of test cases that are made without a campaign, for some compilers.
+
+    settings: as `case_settings` takes them; "opset" is for all exporters.
+    Raises: ConfigError, OptionError, RunnerError.
+    """
+    registry = BackendRegistry() if registry is None else registry
+    opset = settings.get("opset")
+    given = case_settings({k: v for k, v in settings.items() if k != "opset"}, opset)
+    exporters = given.pop("exporters", None) or exporter_names(None, opset)
+    check_quantised(given)
+    opsets = {name: choose_opset(registry, specs, opset, name) for name in exporters}
+    if not opset and not given.get("seed_models"):
+        given["opsets"] = opsets_up_to(opsets)
+    taken = {spec.label: registry.get(spec.name).domains for spec in specs}
+    given["domains"] = chosen_domains(taken, given, usual=False)
+    given |= {"onnx_release": onnx_release(registry, specs)} if specs else {}
+    return CaseConfig(**given).written_by(opsets)
+
+
 def _usual_shares(case: Mapping[str, Any]) -> dict[str, float]:
     """The shares of campaigns. case: fields of CaseConfig as given."""
     usual = {each.field: each.usual for each in settings_of(CaseSettings) if each.usual is not None}

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 
 from nnfuzz.backend.contract import Backend, meant, suggest
@@ -16,7 +17,7 @@ from nnfuzz.backend.runner import BackendRunner, CompilerServers, RunnerError
 from nnfuzz.backend.target import DIRECT
 from nnfuzz.base.files import cache_folder
 from nnfuzz.base.reading import Json, JsonObject, Unreadable, read
-from nnfuzz.base.untrusted import read_json
+from nnfuzz.base.untrusted import making_sense, read_json
 from nnfuzz.base.writing import as_json
 from nnfuzz.bugs.bug import Bug
 from nnfuzz.bugs.ledger import Ledger, bugs_of, is_ledger, known_bugs
@@ -52,7 +53,8 @@ class Request:
     """The request for a campaign, under the names of options.
 
     settings: as `case_settings` takes them; those left out have their defaults, or in a campaign
-    that goes on its present value.
+    that goes on its present value. fresh: whether probes run although earlier campaigns have left
+    their answers behind.
     """
 
     backends: tuple[str, ...] = ()
@@ -61,13 +63,14 @@ class Request:
     known: Path | None = None
     baseline: Path | None = None
     focus: tuple[str, ...] = ()
+    fresh: bool = False
     settings: Mapping[str, object] = field(default_factory=dict)
 
     def known_lines(self, registry: BackendRegistry) -> tuple[str, ...]:
         """The lines of all known failures. Raises: ConfigError."""
-        named = known_failures(self.known, registry) if self.known else ()
-        earlier = baseline_failures(self.baseline, registry) if self.baseline else ()
-        return tuple(dict.fromkeys((*named, *earlier)))
+        given = {"--known": self.known, "--set baseline": self.baseline}
+        lines = [known_failures(path, registry, name) for name, path in given.items() if path]
+        return tuple(dict.fromkeys(chain(*lines)))
 
 
 def new_config(
@@ -179,45 +182,17 @@ def _changed(
     return [cases[:PER_PASS] for cases in changed.values()]
 
 
-@dataclass(frozen=True)
-class Campaign:
-    """A campaign's folder with its settings and backends.
-
-    servers: of compilers that were imported for the settings.
-    """
-
-    store: Store
-    config: CampaignConfig
-    registry: BackendRegistry
-    resumes: bool
-    servers: CompilerServers
-
-    @property
-    def folder(self) -> Path:
-        return self.store.folder
-
-    def run(
-        self, observer: Observer, interrupted: Callable[[], bool], fresh: bool = False
-    ) -> CampaignResult:
-        """Runs a session: until the limits are reached, or until interrupted.
-
-        fresh: whether probes run although earlier campaigns have left their answers behind.
-        Raises: ConfigError, RunnerError; a new campaign then leaves no folder behind.
-        """
-        cache = SupportCache(cache_folder(), ignored=fresh)
-        try:
-            given = self.store, self.config, self.registry, observer, cache, interrupted
-            return run_campaign(*given, servers=self.servers)
-        except (ConfigError, RunnerError):
-            if not self.resumes:
-                self.store.discard()
-            raise
+Session = Callable[[Observer, Callable[[], bool]], CampaignResult]
+"""Runs a session of a campaign: until its limits are reached, or until interrupted."""
 
 
 @contextmanager
-def opened_campaign(request: Request, resume: bool = False) -> Iterator[Campaign]:
-    """A new campaign, or one that goes on with the limits that are given anew.
+def opened_campaign(
+    request: Request, resume: bool = False
+) -> Iterator[tuple[Path, CampaignConfig, Session]]:
+    """The folder of a new campaign, or of one that goes on with the limits that are given anew.
 
+    A new campaign leaves no folder behind if its session raises ConfigError or RunnerError.
     Raises: ConfigError, StoreError if the folder holds something, UsageError for plug-ins that may
     not run; see `new_config`.
     """
@@ -235,7 +210,18 @@ def opened_campaign(request: Request, resume: bool = False) -> Iterator[Campaign
             config, registry = new_config(request, servers)
             folder = request.out or default_folder(config.backends)
             store = stack.enter_context(Store.create(folder, as_json(config)))
-        yield Campaign(store, config, registry, resume, servers)
+
+        def run(observer: Observer, interrupted: Callable[[], bool]) -> CampaignResult:
+            cache = SupportCache(cache_folder(), ignored=request.fresh)
+            given = store, config, registry, observer, cache, interrupted
+            return run_campaign(*given, servers=servers)
+
+        try:
+            yield store.folder, config, run
+        except (ConfigError, RunnerError):
+            if not resume:
+                store.discard()
+            raise
 
 
 def _config_to_go_on(store: Store, request: Request) -> tuple[CampaignConfig, BackendRegistry]:
@@ -286,45 +272,37 @@ def default_folder(specs: Sequence[BackendSpec], prefix: str = "") -> Path:
     return folder
 
 
-def known_failures(path: Path, registry: BackendRegistry) -> tuple[str, ...]:
-    """The lines of a file of known failures; of a folder, lines for the findings in it by today's
-    rules; of a ledger, lines for its bugs but the fixed ones.
+def known_failures(path: Path, registry: BackendRegistry, option: str = "--known") -> list[str]:
+    """The lines of known failures: of a file with one in each; of a folder, lines for the findings
+    in it by today's rules; of a campaign's summary.json, which holds less, signatures; of a ledger,
+    lines for its bugs but the fixed ones.
 
     registry: with the backends of the findings; of others, hashes alone are known.
     Raises: ConfigError, BugError.
     """
-    if path.is_dir() and is_ledger(path):
-        return known_bugs(Ledger(path), registry).lines()
-    if path.is_dir():
-        return _known_in(path, registry)
     try:
-        return KnownFailures.load(path).lines()
+        if path.is_dir() and is_ledger(path):
+            return list(known_bugs(Ledger(path), registry).lines())
+        if path.is_dir():
+            files = sorted(path.rglob("finding.json"))
+            if not files and not (path / "summary.json").exists():
+                raise ConfigError(f"{option} {path} holds neither a finding nor a summary.json")
+            return list(KnownFailures.merged(known_by(f.parent, registry) for f in files).lines())
+        if path.suffix == ".json":
+            with making_sense(path):
+                rows = read(JsonObject, read_json(path))["signatures"]
+                hashes = [{row["signature"], row["cause"], *row["duplicates"]} for row in rows]
+            named = sorted(set().union(*hashes) - {""})
+            return list(KnownFailures.parse(named, str(path)).lines())
+        return list(KnownFailures.load(path).lines())
     except KnownError as error:
-        raise ConfigError(f"--known {path}: {error}") from error
+        raise ConfigError(f"{option} {path}: {error}") from error
     except Unreadable as error:
         raise ConfigError(
-            f"--known {error}: name a finding's or campaign's folder, or a text file with a "
-            "signature or a pattern such as backend=tvm operator=Pow in each line, or a ledger"
+            f"{option} {error}: name a finding's or campaign's folder, its summary.json, a "
+            "ledger, or a text file with a signature or a pattern such as backend=tvm operator=Pow "
+            "in each line"
         ) from error
-
-
-def baseline_failures(path: Path, registry: BackendRegistry) -> tuple[str, ...]:
-    """Lines of known failures for the findings of an earlier campaign; none if it has none.
-
-    path: its folder, or its summary.json, which holds less. registry: as in `known_failures`.
-    Raises: ConfigError, Unreadable.
-    """
-    if path.is_dir():
-        there = any(path.rglob("finding.json"))
-        if not there and not (path / "summary.json").exists():
-            raise ConfigError(f"--baseline {path} is no campaign: there is no summary.json in it")
-        return _known_in(path, registry) if there else ()
-    try:
-        rows = read(JsonObject, read_json(path))["signatures"]
-        hashes = [{row["signature"], row["cause"], *row["duplicates"]} for row in rows]
-    except (Unreadable, KeyError, TypeError) as error:
-        raise ConfigError(f"--baseline {path} is no summary.json of a campaign: {error}") from error
-    return KnownFailures.parse(sorted(set().union(*hashes) - {""}), str(path)).lines()
 
 
 def known_occurrences(campaign: Path, bugs: Mapping[str, Bug]) -> dict[str, int]:
@@ -342,11 +320,3 @@ def known_occurrences(campaign: Path, bugs: Mapping[str, Bug]) -> dict[str, int]
         keys = row.all_keys if row and row.cause else frozenset[Key]()
         by_bug[next(iter(bugs_of(bugs, signatures, keys)), "")] += count
     return dict(by_bug)
-
-
-def _known_in(folder: Path, registry: BackendRegistry) -> tuple[str, ...]:
-    files = sorted(folder.rglob("finding.json"))
-    known = KnownFailures.merged(known_by(file.parent, registry) for file in files)
-    if not known.hashes:
-        raise ConfigError(f"--known {folder} holds no finding: there is no finding.json in it")
-    return known.lines()

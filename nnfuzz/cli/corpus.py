@@ -3,55 +3,45 @@
 from __future__ import annotations
 
 import sys
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+import typer
+
 from nnfuzz.backend.registry import BackendRegistry, plugin_name
+from nnfuzz.backend.releases import known_release
 from nnfuzz.backend.runner import BackendRunner, RunnerError
 from nnfuzz.base.files import cache_folder
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.configuration import (
     Specs,
-    case_settings,
-    check_quantised,
-    choose_opset,
     chosen_backends,
-    chosen_domains,
+    corpus_config,
     default_workers,
-    exporter_names,
-    onnx_release,
 )
-from nnfuzz.campaign.session import run_probes
-from nnfuzz.cli.errors import tell
-from nnfuzz.cli.progress import steps, watcher
+from nnfuzz.cli.errors import tell, writing
+from nnfuzz.cli.progress import steps
 from nnfuzz.corpus.generate import CorpusPlan, check_unused, fill, supported_only
 from nnfuzz.corpus.layout import LICENSE, CorpusError, Entry, TestFolder
 from nnfuzz.corpus.producers import Producers
 from nnfuzz.corpus.pytest_file import models_under_pytest
-from nnfuzz.feedback.support_cache import SupportCache
+from nnfuzz.experiment.compilers import examine
+from nnfuzz.experiment.result import Result
+from nnfuzz.feedback.support_cache import SupportCache, claims_of
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.library.case import case_from_onnx
-from nnfuzz.library.experiment import Experiment, save_finding
-from nnfuzz.materialize.opsets import opsets_up_to
-from nnfuzz.records.config import CampaignConfig
-from nnfuzz.records.observer import Observer
-from nnfuzz.records.settings import FIRST_SECONDS
+from nnfuzz.library.experiment import findings_of, save_finding
 from nnfuzz.records.versions import library_versions
-from nnfuzz.store.store import Store
-from nnfuzz.testcase.case import CaseConfig, ModelError, NotProduced, TestCase
-from nnfuzz.testcase.client import ProducerError, ProducerSettingsError
+from nnfuzz.testcase.case import ModelError, NotProduced
+from nnfuzz.testcase.client import ProducerClient, ProducerError, ProducerSettingsError
 from nnfuzz.testcase.identity import TestId
 
 DEFAULT_COUNT = 100
-FLAKY = "it does not fail in the same way every time"
-NOT_AGAIN = "nnfuzz's own reference, or a second run, finds nothing wrong with the outputs"
-Watcher = Callable[[CampaignConfig, Path, str], AbstractContextManager[Observer]]
-"""Opens a display of a campaign in a folder; the text says what it does."""
+NOT_WRONG = "nnfuzz's own reference finds nothing wrong with the outputs"
 
 
 def write_corpus(
@@ -60,7 +50,6 @@ def write_corpus(
     count: int | None,
     singles: bool,
     most_bytes: int,
-    processes: int | None,
     texts: Sequence[str],
     plugins: Sequence[Path],
 ) -> tuple[int, list[NotProduced]]:
@@ -75,15 +64,17 @@ def write_corpus(
     check_unused(out)
     registry = BackendRegistry.discover(plugins)
     specs = chosen_backends(registry, texts, tell) if texts else ()
-    usual = {"exporter": "direct" if singles else None, "plugins": map(plugin_name, plugins)}
-    config, versions = _config(registry, specs, {**usual, **settings})
+    seed, settings = settings.get("seed", 0), {k: v for k, v in settings.items() if k != "seed"}
+    own = {"plugins": tuple(map(plugin_name, plugins)), "refused": known_refusals(registry, specs)}
+    usual = {"exporter": "direct"} if singles else {}
+    config = corpus_config({**usual, **own, **settings}, registry, specs)
     every = sys.maxsize if singles else DEFAULT_COUNT
     foreign = " AND LicenseRef-seed-models" if config.seed_models else ""
     plan = CorpusPlan(
         count or every,
-        settings.get("seed", 0),
+        seed,
         as_json(config),
-        {**library_versions(), **versions},
+        {},
         most_bytes,
         extra={"singles": True} if singles else {},
         license=f"{LICENSE}{foreign}",
@@ -92,38 +83,15 @@ def write_corpus(
     try:
         with ExitStack() as stack:
             runners = [stack.enter_context(BackendRunner(spec, registry)) for spec in specs]
-            pool = Producers(plan.seed, plan.config, processes or default_workers(), cache_folder())
+            versions = {k: v for runner in runners for k, v in runner.versions().items()}
+            plan = replace(plan, versions={**library_versions(), **versions})
+            pool = Producers(plan.seed, plan.config, default_workers(), cache_folder())
             producers = stack.enter_context(pool)
             if singles:
                 plan = replace(plan, tests=_singles(producers))
             return _filled(out, plan, producers, runners)
     except ProducerSettingsError as error:
         raise CorpusError(str(error)) from error
-
-
-def _config(
-    registry: BackendRegistry, specs: Specs, settings: Mapping[str, Any]
-) -> tuple[CaseConfig, dict[str, str]]:
-    """The configuration of a corpus, and the versions of its compilers.
-
-    Raises: ConfigError, RunnerError.
-    """
-    opset = settings.get("opset")
-    given = case_settings({k: v for k, v in settings.items() if k not in ("seed", "opset")}, opset)
-    exporters = given.pop("exporters", None) or exporter_names(None, opset)
-    given["plugins"] = tuple(given["plugins"])
-    check_quantised(given)
-    opsets = {n: choose_opset(registry, specs, opset, n) for n in exporters}
-    if not opset and not given.get("seed_models"):
-        given["opsets"] = opsets_up_to(opsets)
-    taken = {spec.label: registry.get(spec.name).domains for spec in specs}
-    given["domains"] = chosen_domains(taken, given, usual=False)
-    config = CaseConfig(**given).written_by(opsets)
-    if not specs:
-        return config, {}
-    config = replace(config, onnx_release=onnx_release(registry, specs))
-    refused, versions = unsupported(registry, specs, config, partial(watcher, False))
-    return replace(config, refused=refused), versions
 
 
 def _singles(producers: Producers) -> tuple[TestId, ...]:
@@ -154,57 +122,42 @@ def _filled(
     return models, skipped
 
 
-def unsupported(
-    registry: BackendRegistry, specs: Specs, case: CaseConfig, watching: Watcher
-) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The signatures of a configuration that some backend calls unsupported, and all versions.
-
-    They are probed at every level for FIRST_SECONDS at most; answers are kept between runs, so that
-    the next one goes on. Raises: RunnerError, ConfigError, PoolError.
+def known_refusals(registry: BackendRegistry, specs: Specs) -> tuple[str, ...]:
+    """The signatures that some backend does not support, by the table of its adapter and by what
+    campaigns and probes have left behind on this machine.
     """
-    case = replace(case, seed_models=(), seed_digest="")
-    config = CampaignConfig(tuple(specs), case, reduce=False, workers=default_workers())
-    what = f"for at most {FIRST_SECONDS:.0f} s probing"
-    with tempfile.TemporaryDirectory(prefix="nnfuzz-probes-") as name:
-        folder, cache = Path(name) / "campaign", SupportCache(cache_folder())
-        with (
-            Store.create(folder, as_json(config)) as store,
-            watching(config, folder, what) as observer,
-        ):
-            result, _ = run_probes(store, config, registry, observer, cache, seconds=FIRST_SECONDS)
-    return tuple(sorted(result.refused)), dict(result.summary.versions)
+    cache, refused = SupportCache(cache_folder()), set[SupportKey]()
+    for spec in specs:
+        backend = registry.get(spec.name)
+        release = spec.release or known_release(backend)
+        refused |= claims_of(backend, {spec.name: release}).reasons.keys()
+        refused |= cache.known(spec.name, release)[1].refused().keys()
+    return tuple(sorted(map(str, refused)))
 
 
 def save_failures(
     out: Path,
-    tests: Sequence[TestFolder],
-    backend: str,
+    test: TestFolder,
+    results: Sequence[Result],
+    runner: BackendRunner,
+    bench: ProducerClient,
     levels: Sequence[str],
-    plugins: Iterable[Path],
-) -> Iterator[tuple[TestFolder, list[Path], str]]:
-    """Runs the tests once more, and writes a folder into `out` for each way in which one fails.
-
-    Yields each test with its folders, and why there are none. The folders are named by signature,
-    so that tests that fail in the same way share one. Raises: RegistryError, OptionError, OSError.
+) -> None:
+    """Writes a folder into `out` for each way in which a test fails, and prints its path, or why
+    there is none. The folders are named by signature, so that tests that fail in the same way share
+    one. results: of its experiments; a test of others is run once more. Raises: UsageError.
     """
-    targets = [f"{backend}/{level}" for level in levels] or [backend]
-    with Experiment(targets, plugins) as run, steps("findings", len(tests)) as advance:
-        for test in tests:
-            try:
-                results = [run(case) for case in _cases(test)]
-            except (ModelError, ProducerError, RunnerError, Unreadable) as error:
-                yield test, [], str(error)
-            else:
-                found = [finding for result in results for finding in run.findings(result)]
-                saved = sorted({save_finding(finding, out) for finding in found})
-                flaky = any(result.flaky for result in results)
-                yield test, saved, "" if saved else FLAKY if flaky else NOT_AGAIN
-            advance("")
-
-
-def _cases(test: TestFolder) -> Iterator[TestCase]:
-    """The test case of each data set. Raises: ModelError, Unreadable."""
-    own = list(test.cases())
-    yield from own
-    for data in () if own else test.data_sets():
-        yield case_from_onnx(test.model(), data.inputs)
+    try:
+        results = results or [
+            examine(case_from_onnx(test.model(), data.inputs), runner, bench, levels, thorough=True)
+            for data in test.data_sets()
+        ]
+        found = [finding for result in results for finding in findings_of(result, runner)]
+    except (ModelError, ProducerError, RunnerError, Unreadable) as error:
+        tell(f"{test.name} gives no finding: {error}")
+        return
+    with writing(out):
+        for folder in sorted({save_finding(finding, out) for finding in found}):
+            typer.echo(f"finding of {test.name}: {folder}")
+    if not found:
+        tell(f"{test.name} gives no finding: {NOT_WRONG}")

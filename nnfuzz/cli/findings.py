@@ -21,7 +21,7 @@ from nnfuzz.cli.errors import tell
 from nnfuzz.experiment.bisection import Bisection, BisectionStep
 from nnfuzz.findings.folder import FindingError, read_finding, smallest
 from nnfuzz.findings.reduced import reduce_folder
-from nnfuzz.findings.replay import Releases, Replayed, regeneration, replay_export, replay_finding
+from nnfuzz.findings.replay import Releases, Replayed, replay_export, replay_finding
 from nnfuzz.ir.sizes import by_copy
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.records.config import CampaignConfig
@@ -71,33 +71,41 @@ def open_finding(folder: Path, consent: Consent) -> Finding:
     return finding
 
 
-def backends_of(
-    finding: Finding, plugins: Iterable[Path], consent: Consent, needed: str = ""
-) -> BackendRegistry:
-    """All backends: those of these files and of the finding's own plug-ins as well.
+def opened(
+    finding: Path, plugins: Iterable[Path], original: bool = True
+) -> tuple[Path, Finding, Consent]:
+    """The folder of the chosen model, its finding, and which plug-ins may run. Raises: as
+    `open_finding` does.
+    """
+    folder = chosen_model(finding, original)
+    consent = Consent(folder, plugins)
+    return folder, open_finding(folder, consent), consent
+
+
+def backends_of(finding: Finding, consent: Consent, needed: str = "") -> BackendRegistry:
+    """All backends: those of plug-ins that the command names and of the finding's own as well.
 
     needed: name of a backend that must be there.
     Raises: RegistryError; UsageError if the needed one is in a plug-in that may not run.
     """
     own = finding.backend
     stored = [path for path in (own.plugins if own else ()) if Path(path).is_file()]
-    registry = BackendRegistry.discover([*plugins, *stored])
+    registry = BackendRegistry.discover([*consent.given, *stored])
     if needed and consent.refused and needed not in registry.names():
         raise consent.error()
     return registry
 
 
-def backend_of(
-    finding: Finding, text: str, plugins: Iterable[Path], consent: Consent
-) -> BackendSpec | None:
-    """The backend that `text` asks for; if it is empty, the finding's own with its options.
+def backend_of(finding: Finding, text: str, consent: Consent) -> BackendSpec | None:
+    """The backend that `text` asks for; if it is empty, the finding's own with its options. None if
+    neither names a backend, or the finding has no model.
 
-    plugins: files besides those of the finding. None if neither names a backend.
     Raises: RegistryError, OptionError; UsageError if the backend is one that may not run.
     """
     own = finding.backend
-    needed = own.name if own and not text else ""
-    registry = backends_of(finding, plugins, consent, needed)
+    if not finding.case.model:
+        return None
+    registry = backends_of(finding, consent, own.name if own and not text else "")
     for plugin in consent.refused:
         typer.echo(f"not run: the plug-in {plugin}, which the finding names", err=True)
     if text:
@@ -105,19 +113,6 @@ def backend_of(
     if own is None:
         return None
     return replace(registry.spec(own.name, own.options, own.release), label=own.label)
-
-
-def opened_for_run(
-    finding: Path, original: bool, text: str, plugins: Iterable[Path]
-) -> tuple[Path, Finding, BackendSpec | None]:
-    """The folder of the chosen model, its finding, and the backend that runs it (None for a finding
-    without a model). Raises: as `open_finding` and `backend_of` do.
-    """
-    folder = chosen_model(finding, original)
-    consent = Consent(folder, plugins)
-    opened = open_finding(folder, consent)
-    spec = backend_of(opened, text, plugins, consent) if opened.case.model else None
-    return folder, opened, spec
 
 
 @contextmanager
@@ -129,20 +124,12 @@ def _producer_of(finding: Finding) -> Iterator[ProducerClient]:
         yield producer
 
 
-def replayed(finding: Finding, spec: BackendSpec | None, regenerate: bool) -> Replayed:
-    """Runs a finding again, on a backend.
+def replayed(finding: Finding, spec: BackendSpec | None) -> Replayed:
+    """Runs a finding again, on a backend; None for the finding of an exporter, without a model.
 
-    spec: None for the finding of an exporter, which has no model. regenerate: whether the test case
-    is also made anew from its seed; a line says how it differs.
     Raises: FindingError, RunnerError, ProducerError.
     """
-    if regenerate and finding.origin.reduction:
-        raise FindingError("a reduced test case has no seed: --regenerate is for what it came from")
     with _producer_of(finding) as producer:
-        if regenerate:
-            differences = regeneration(finding, producer.produce(finding.case.id))
-            says = "; ".join(differences) or "byte for byte the same test case"
-            typer.echo(f"regenerated {finding.case.id}: {says}")
         if not finding.case.model:
             return replay_export(finding, producer)
         if spec is None:
@@ -186,11 +173,10 @@ def reduced(
     """Reduces a finding, and writes the smallest one into FINDING/reduced. text: names a backend.
 
     Raises: FindingError for a finding that cannot be reduced, or no longer reproduces; RunnerError,
-    WorkerError, and as `opened_for_run`.
+    WorkerError, and as `opened`.
     """
-    consent = Consent(folder, plugins)
-    finding = open_finding(folder, consent)
-    spec = backend_of(finding, text, plugins, consent)
+    _, finding, consent = opened(folder, plugins)
+    spec = backend_of(finding, text, consent)
     if finding.case.fault:
         raise FindingError(NOTHING_TO_REDUCE)
     with _producer_of(finding):

@@ -1,17 +1,11 @@
-"""Tables of operators: their facts, cached since they need PyTorch, and support."""
+"""Tables of operators: their facts, and their support by compilers."""
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import json
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass
-from importlib.metadata import version
-from pathlib import Path
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nnfuzz.base.reading import Unreadable, read
 from nnfuzz.feedback.support import Support
 from nnfuzz.ir.support_key import SupportKey
 
@@ -38,31 +32,6 @@ class OperatorFacts:
     cells: tuple[str, ...]
     keys: tuple[str, ...]
     signatures: int
-
-
-def cached_facts(place: Path, find: Callable[[], list[OperatorFacts]]) -> list[OperatorFacts]:
-    """The result of `find`, from a file if it was made of the same sources; else it is written
-    there.
-    """
-    digest = _digest()
-    with contextlib.suppress(OSError, Unreadable, KeyError, TypeError, ValueError):
-        cached = json.loads(place.read_text())
-        if cached["of"] == digest:
-            return read(list[OperatorFacts], cached["operators"])
-    facts = find()
-    with contextlib.suppress(OSError):
-        place.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({"of": digest, "operators": [asdict(facts) for facts in facts]})
-        place.write_text(text)
-    return facts
-
-
-def _digest() -> str:
-    """A digest of the sources and libraries that the facts follow from."""
-    from nnfuzz.operators.registry import specs_digest
-
-    parts = [specs_digest((), ("check",)), version("onnx"), version("torch")]
-    return hashlib.sha256(" ".join(parts).encode()).hexdigest()
 
 
 def operator_facts(specs: Iterable[type[OpSpec]]) -> list[OperatorFacts]:

@@ -185,4 +185,3 @@ Original = Annotated[
         "--original",
     ),
 ]
-Fresh = Annotated[bool, SUPPORT.flag(SETTINGS["fresh"].described, "--fresh")]

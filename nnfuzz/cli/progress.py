@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from nnfuzz.base.text import visible
 from nnfuzz.cli.values import spoken
@@ -56,29 +56,18 @@ class Lines:
         self._say(f"note: {text}")
 
     def _say(self, text: str) -> None:
-        print(text, file=self._stream, flush=True)
+        print(visible(text), file=self._stream, flush=True)
 
 
-class Display:
+class Display(Lines):
     """An observer that redraws a line at the bottom of the terminal; findings scroll above it."""
 
-    def __init__(self, live: Any) -> None:
-        self._live = live
+    def __init__(self, stream: TextIO | None, show: Callable[[str], None]) -> None:
+        super().__init__(stream)
+        self._show = show
 
     def update(self, snapshot: CampaignSnapshot) -> None:
-        self._live.update(self._text(line(snapshot)))
-
-    def finding(self, row: FindingRow) -> None:
-        found = self._text(f"{row.title} [{row.signature}]")
-        self._live.console.print(self._text("FOUND ", "bold red") + found)
-
-    def note(self, text: str) -> None:
-        self._live.console.print(self._text(f"note: {text}", "dim"))
-
-    def _text(self, text: str, style: str = "") -> Any:
-        from rich.text import Text
-
-        return Text(visible(text), style)
+        self._show(line(snapshot))
 
 
 @contextmanager
@@ -93,13 +82,8 @@ def watcher(
     if not sys.stdout.isatty():
         yield Lines()
         return
-    from rich.console import Console
-    from rich.live import Live
-    from rich.spinner import Spinner
-
-    console, starting = Console(file=sys.__stdout__), Spinner("dots", "starting")
-    with Live(starting, console=console, refresh_per_second=4, transient=True) as live:
-        yield Display(live)
+    with _status(sys.__stdout__) as show:
+        yield Display(sys.stdout, show)
 
 
 def subject(config: CampaignConfig) -> str:
@@ -165,64 +149,46 @@ def counts(s: CampaignSnapshot) -> str:
     return " ".join(f"{kind} {n}" for kind, n in s.outcomes.items() if n) or "no outcome yet"
 
 
-# -- steps of unknown number ----------------------------------------------------------------------
+@contextmanager
+def _status(stream: TextIO | None) -> Iterator[Callable[[str], None]]:
+    """Yields a function that shows a text behind a spinner, in the last line of a terminal."""
+    from rich.console import Console
+    from rich.text import Text
+
+    with Console(file=stream).status("starting") as status:
+        yield lambda text: status.update(Text(visible(text)))
 
 
 @contextmanager
 def phases() -> Iterator[Callable[[str], None]]:
-    """Yields a function to be called with the name of each step before it: a spinner on stderr in a
-    terminal, else nothing.
+    """Yields a function to be called with the name of each step before it: shown on stderr in a
+    terminal, else not at all.
     """
-    if not sys.stderr.isatty():
+    if sys.stderr.isatty():
+        with _status(sys.__stderr__) as show:
+            yield show
+    else:
         yield lambda step: None
-        return
-    from rich.console import Console
-    from rich.text import Text
-
-    with Console(file=sys.__stderr__).status("starting") as status:
-        yield lambda step: status.update(Text(visible(step)))
-
-
-# -- a known number of steps -------------------------------------------------------------------
 
 
 @contextmanager
 def steps(label: str, total: int) -> Iterator[Advance]:
-    """Yields a function to be called after each step; a bar in a terminal, else a line now and
-    then.
-
-    Everything goes to stderr.
+    """Yields a function to be called after each step: a counter on stderr, which is redrawn in a
+    terminal, and else a line now and then.
     """
-    if not sys.stderr.isatty():
-        yield _counted(label, total)
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-    from rich.progress import TimeRemainingColumn as Left
-
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        Left(),
-        TextColumn("{task.fields[note]}", markup=False),
-    )
-    with Progress(*columns, console=Console(file=sys.__stderr__)) as progress:
-        task = progress.add_task(label, total=total, note="")
-        yield lambda note: progress.update(task, advance=1, note=note)
-
-
-def _counted(label: str, total: int) -> Advance:
     done, due = 0, time.monotonic() + LINE_SECONDS
+    with phases() as show:
 
-    def advance(note: str) -> None:
-        nonlocal done, due
-        done += 1
-        if done == total or time.monotonic() >= due:
-            due = time.monotonic() + LINE_SECONDS
-            print(f"{label}: {done} of {total}{', ' if note else ''}{note}", file=sys.stderr)
+        def advance(note: str) -> None:
+            nonlocal done, due
+            done += 1
+            text = f"{label}: {done} of {total}{', ' if note else ''}{note}"
+            show(text)
+            if not sys.stderr.isatty() and (done == total or time.monotonic() >= due):
+                due = time.monotonic() + LINE_SECONDS
+                print(text, file=sys.stderr)
 
-    return advance
+        yield advance
 
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -103,9 +103,10 @@ def fill(out: Path, plan: CorpusPlan, produce: Produce) -> Iterator[str | NotPro
         if isinstance(entry, NotProduced):
             skipped[_short(entry.id)], failed = entry.stage, failed + 1
             if failed == MAX_FAILURES and not plan.tests:
+                probe = "; first run nnfuzz backends --probe" if entry.stage == UNSUPPORTED else ""
                 raise CorpusError(
                     f"{failed} indexes in a row gave no test case; the last: {entry.stage}: "
-                    f"{entry.message.strip().partition(chr(10))[0]}"
+                    f"{entry.message.strip().partition(chr(10))[0]}{probe}"
                 )
             yield entry
             continue

@@ -94,21 +94,6 @@ class KnownTestFailures:
             return _known(result, "failed in the baseline as well")
         return result
 
-    def notes(self, results: Sequence[LevelResult]) -> list[str]:
-        """One line for each entry that may be removed from the file or the baseline."""
-        failed = [r for r in results if r.status in (Status.FAILED, Status.KNOWN)]
-        ran = {_place(r) for r in results if r.status is Status.PASSED}
-        unused = [p for p in self.patterns if not any(map(p.fits, failed))]
-        notes = [f"known, but did not fail: {p.line}" for p in unused if _passed(p, results)]
-        fixed = sorted(place for place in self.earlier or () if place in ran)
-        return notes + [f"fixed since the baseline: {' '.join(place)}" for place in fixed]
-
-
-def _passed(pattern: KnownTest, results: Sequence[LevelResult]) -> bool:
-    """Whether a test passed whose failure the pattern would have fitted."""
-    passed = (replace(r, kind=pattern.kind) for r in results if r.status is Status.PASSED)
-    return any(map(pattern.fits, passed))
-
 
 def _known(result: LevelResult, why: str) -> LevelResult:
     return replace(result, status=Status.KNOWN, message=f"known ({why}): {result.message}")

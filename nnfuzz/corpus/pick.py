@@ -44,43 +44,39 @@ FILES = (MODEL, CASE, WEIGHTS, TOLERANCES, RUNNER_CONFIG)
 DATA = "test_data_set_*/*.pb"
 
 
-@dataclass(frozen=True, eq=False)
-class SourceTest:
-    """A test in a folder of a corpus, with its measurements."""
+def measured(
+    test: TestFolder, name: str, runners: Sequence[BackendRunner]
+) -> SelectableModel | None:
+    """A test with its features, size and time; None if every compiler calls it unsupported.
 
-    test: TestFolder
-    candidate: SelectableModel
+    Raises: Unreadable, RunnerError.
+    """
+    case = test.case()
+    graph = case.graph if case else model_graph(test.path / MODEL)
+    seconds, passes, refused = 0.0, [], 0
+    for runner in runners:
+        model = case.source(runner.reads) if case else test.model()
+        outcomes = runner.run(model, test.data_sets()[0].inputs, watch=True)
+        refused += all(o.kind is OutcomeKind.UNSUPPORTED for o in outcomes)
+        seconds += sum(sum(o.seconds.values()) for o in outcomes)
+        fired = {parsed_pass(written)[0] for written in outcomes[-1].passes or ()}
+        passes += [f"{runner.name}: {name}" for name in sorted(fired)]
+    if runners and refused == len(runners):
+        return None
+    size = sum(path.stat().st_size for path in _files(test))
+    return SelectableModel(name, covered(graph, passes), size, seconds, test)
 
-    @classmethod
-    def of(cls, test: TestFolder, name: str, runners: Sequence[BackendRunner]) -> SourceTest | None:
-        """Measures a test; None if every compiler calls it unsupported. Raises: Unreadable,
-        RunnerError.
-        """
-        case = test.case()
-        graph = case.graph if case else model_graph(test.path / MODEL)
-        seconds, passes, refused = 0.0, [], 0
-        for runner in runners:
-            model = case.source(runner.reads) if case else test.model()
-            outcomes = runner.run(model, test.data_sets()[0].inputs, watch=True)
-            refused += all(o.kind is OutcomeKind.UNSUPPORTED for o in outcomes)
-            seconds += sum(sum(o.seconds.values()) for o in outcomes)
-            fired = {parsed_pass(written)[0] for written in outcomes[-1].passes or ()}
-            passes += [f"{runner.name}: {name}" for name in sorted(fired)]
-        if runners and refused == len(runners):
-            return None
-        size = sum(path.stat().st_size for path in _files(test))
-        return cls(test, SelectableModel(name, covered(graph, passes), size, seconds))
 
-    def copy(self, out: Path) -> None:
-        """Raises: Unreadable, FileExistsError, OSError."""
-        with atomic_folder(out / self.candidate.name) as made:
-            for path in _files(self.test):
-                place = made / path.relative_to(self.test.path)
-                place.parent.mkdir(exist_ok=True)
-                if path.name == MODEL:
-                    write_model(self.test.model(), place)
-                else:
-                    place.write_bytes(read_bytes(path))
+def copy_test(test: TestFolder, place: Path) -> None:
+    """Raises: Unreadable, FileExistsError, OSError."""
+    with atomic_folder(place) as made:
+        for path in _files(test):
+            file = made / path.relative_to(test.path)
+            file.parent.mkdir(exist_ok=True)
+            if path.name == MODEL:
+                write_model(test.model(), file)
+            else:
+                file.write_bytes(read_bytes(path))
 
 
 def _files(test: TestFolder) -> list[Path]:
@@ -119,7 +115,7 @@ class Selection:
 
 def _gathered(
     folders: Sequence[Path], runners: Sequence[BackendRunner], note: Note, steps: Steps
-) -> list[SourceTest]:
+) -> list[SelectableModel]:
     """The tests in folders with their coverage, measured on compilers. note: receives why a test is
     left out.
 
@@ -133,7 +129,7 @@ def _gathered(
         for test, name in names_for(tests):
             source = None
             try:
-                source = SourceTest.of(test, name, runners)
+                source = measured(test, name, runners)
             except NotTensors as error:
                 note(f"{test.name} is left out: {error}")
             sources += [source] if source else []
@@ -160,20 +156,19 @@ def select(
     with ExitStack() as stack:
         runners = [stack.enter_context(BackendRunner(spec, registry)) for spec in specs]
         sources = _gathered(folders, runners, note, steps)
-    by_name = {source.candidate.name: source for source in sources}
-    chosen = choose([s.candidate for s in sources], budget)
+    chosen = choose(sources, budget)
     if not chosen:
         raise CorpusError("not a single test fits into the budget")
     about = {"schema": SCHEMA, "license": LICENSE, "sources": list(map(provenance, folders))}
     begin(out, models_under_pytest(registry, specs, note))
-    for candidate in chosen:
-        by_name[candidate.name].copy(out)
+    for model in chosen:
+        copy_test(model.test, out / model.name)
     result = Selection(
         [c.name for c in chosen],
         len(sources),
         sum(c.size for c in chosen),
         sum(c.seconds for c in chosen),
-        coverage_table([c.features for c in chosen], [s.candidate.features for s in sources]),
+        coverage_table([c.features for c in chosen], [s.features for s in sources]),
     )
     selected = {
         "tests": list(result.tests),

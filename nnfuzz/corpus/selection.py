@@ -11,8 +11,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
+from nnfuzz.corpus.layout import TestFolder
 from nnfuzz.ir.features import features
 from nnfuzz.ir.view import GraphView
 
@@ -55,12 +57,15 @@ def coverage_table(
 
 @dataclass(frozen=True)
 class SelectableModel:
-    """A test that may be chosen. size: in bytes. seconds: spent in the compiler."""
+    """A test that may be chosen. size: in bytes. seconds: spent in the compiler. test: its folder,
+    which is no part of the choice.
+    """
 
     name: str
     features: frozenset[Feature]
     size: int = 0
     seconds: float = 0.0
+    test: TestFolder = field(default=TestFolder(Path(), ""), compare=False)
 
 
 @dataclass(frozen=True)

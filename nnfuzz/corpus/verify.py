@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import chain
@@ -21,11 +20,10 @@ from nnfuzz.backend.registry import BackendSpec
 from nnfuzz.backend.runner import BackendRunner, RunnerError
 from nnfuzz.base.reading import UNWRITTEN, Unreadable
 from nnfuzz.base.writing import ROUNDED, as_json
-from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.corpus.layout import CASE, NO_TOLERANCES, DataSet, NotTensors, TestFolder, Tolerances
+from nnfuzz.corpus.layout import NO_TOLERANCES, DataSet, NotTensors, TestFolder, Tolerances
 from nnfuzz.corpus.tolerance import Tolerance
 from nnfuzz.experiment.compilers import examine
-from nnfuzz.experiment.result import Workbench
+from nnfuzz.experiment.result import Result, Workbench
 from nnfuzz.ir.dtypes import is_floating
 from nnfuzz.records.observer import Steps
 from nnfuzz.testcase.case import CaseConfig, TestCase
@@ -79,6 +77,10 @@ class LevelResult:
     kind: str = ""
 
 
+Keep = Callable[[TestFolder, Sequence[Result], BackendRunner, ProducerClient, Sequence[str]], None]
+"""Takes a test that failed: the results of its experiments, and what they ran with."""
+
+
 def verify(
     tests: Sequence[TestFolder],
     spec: BackendSpec,
@@ -87,30 +89,34 @@ def verify(
     seconds: float,
     show: Callable[[Sequence[LevelResult]], None],
     steps: Steps,
+    keep: Keep | None = None,
 ) -> list[LevelResult]:
     """The results of all tests, one per level; by default at the backend's usual levels.
 
     judged: marks known failures. seconds: time after which no further test begins; the remaining
-    ones are skipped. show: receives the results that are bad as they come.
+    ones are skipped. show: receives the results that are bad as they come. keep: called with each
+    test that failed.
     Raises: RunnerError, ProducerError; OptionError for an unknown level.
     """
     config = as_json(CaseConfig(exporter="direct", plugins=tuple(spec.plugins)))
-    ours = any((test.path / CASE).exists() for test in tests)
     results: list[LevelResult] = []
     with (
         BackendRunner(spec) as runner,
-        ProducerClient(0, config) if ours else nullcontext() as producer,
+        ProducerClient(0, config) as producer,
         steps("tests", len(tests)) as advance,
     ):
         levels, end = levels or runner.backend.default_levels(), time.monotonic() + seconds
         for test in tests:
             if time.monotonic() < end:
-                found = verify_one(test, runner, producer, levels)
+                found, examined = verify_one(test, runner, producer, levels)
             else:
+                examined = []
                 late = test.name, runner.name
                 found = [LevelResult(*late, lv, Status.SKIPPED, NOT_BEGUN) for lv in levels]
             results += (known := list(map(judged, found)))
             show([r for r in known if r.status in BAD])
+            if keep and any(r.status is Status.FAILED for r in known):
+                keep(test, examined, runner, producer, levels)
             failed = sum(r.status in BAD for r in results)
             advance(f"{failed} failed" if failed else "")
     return results
@@ -119,29 +125,30 @@ def verify(
 def verify_one(
     test: TestFolder,
     runner: BackendRunner,
-    bench: Workbench | None,
+    bench: Workbench,
     levels: Sequence[str],
-) -> list[LevelResult]:
-    """The results of one test, one per level.
-
-    bench: judges by the envelope where the graph is known; None: by tolerance alone. Raises:
-    OptionError for an unknown level.
+) -> tuple[list[LevelResult], list[Result]]:
+    """The results of one test, one per level; and those of the experiments on each data set where
+    the graph is known, so that `bench` judges by the envelope. Raises: OptionError for an unknown
+    level.
     """
 
-    def everywhere(status: Status, error: Exception | str) -> list[LevelResult]:
+    def everywhere(
+        status: Status, error: Exception | str
+    ) -> tuple[list[LevelResult], list[Result]]:
         message, _, details = str(error).partition("\n")
-        return [LevelResult(test.name, runner.name, lv, status, message, details) for lv in levels]
+        names = test.name, runner.name
+        return [LevelResult(*names, lv, status, message, details) for lv in levels], []
 
     try:
-        cases = list(test.cases()) if bench else []
+        cases = list(test.cases())
         if lacking := _foreign(cases).difference(runner.backend.domains):
             wants = f"it needs operators of the domain {', '.join(sorted(lacking))}"
             return everywhere(Status.SKIPPED, f"{wants}, which {runner.name} does not take")
-        if cases and bench is not None:
-            parts = [_by_envelope(test, c, runner, bench, levels) for c in cases]
-        else:
-            parts = list(_by_tolerance(test, runner, levels))
-        return [_worst(results) for results in zip(*parts)]
+        examined = [examine(case, runner, bench, levels, thorough=True) for case in cases]
+        by_envelope = [_by_envelope(test, result) for result in examined]
+        parts = by_envelope or list(_by_tolerance(test, runner, levels))
+        return [_worst(results) for results in zip(*parts)], examined
     except NotTensors as error:
         return everywhere(Status.SKIPPED, error)
     except (Unreadable, ProducerError, RunnerError) as error:
@@ -154,24 +161,14 @@ def _foreign(cases: Sequence[TestCase]) -> set[str]:
     return {name.rpartition(".")[0] for name in names} - {""}
 
 
-def _by_envelope(
-    test: TestFolder,
-    case: TestCase,
-    runner: BackendRunner,
-    bench: Workbench,
-    levels: Sequence[str],
-) -> list[LevelResult]:
-    result = examine(case, runner, bench, levels, thorough=True)
+def _by_envelope(test: TestFolder, result: Result) -> list[LevelResult]:
     mismatches = result.verdict.mismatches if result.verdict else {}
     judged = [
         _result(test, o, list(map(str, mismatches.get(o.target, ())))) for o in result.outcomes
     ]
-    partly = f"agrees on {coverage}" if (coverage := _coverage(result.verdict)) else ""
+    coverage = result.verdict.coverage if result.verdict else ""
+    partly = f"agrees on {coverage}" if coverage else ""
     return [r if r.message else replace(r, message=partly) for r in judged]
-
-
-def _coverage(verdict: Verdict | None) -> str:
-    return verdict.coverage if verdict else ""
 
 
 def _by_tolerance(

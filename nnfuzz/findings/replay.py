@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-import numpy as np
 from packaging.version import Version
 
 from nnfuzz.backend.outcome import OutcomeKind
@@ -26,7 +25,7 @@ from nnfuzz.findings.folder import read_finding
 from nnfuzz.findings.report import tracker_report
 from nnfuzz.materialize.oldest import at_oldest_opset
 from nnfuzz.records.finding import Finding
-from nnfuzz.testcase.case import NotProduced, TestCase
+from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.client import ProducerClient
 from nnfuzz.triage.signature import Failure, export_failure, habits_of, same_silent_death
 
@@ -101,23 +100,6 @@ def replay_export(finding: Finding, producer: ProducerClient) -> Replayed:
     return Replayed(ReplayResult.REPRODUCED if same else ReplayResult.DIFFERENT, (failure,))
 
 
-def regeneration(finding: Finding, made: TestCase | NotProduced) -> list[str]:
-    """The parts in which the regenerated test case differs from the finding's; [] if in none."""
-    if isinstance(made, NotProduced):
-        return [] if not finding.case.model else [f"not generated ({made.stage}): {made.message}"]
-    case = finding.case
-    differences = [] if made.graph == case.graph else ["the graph differs"]
-    if made.model != case.model:
-        sizes = f"{len(made.model)} and {len(case.model)} bytes"
-        differences.append(f"the model's bytes differ ({sizes})")
-    for group in ("inputs", "weights", "expected"):
-        ours, theirs = getattr(case, group), getattr(made, group)
-        differing = [n for n in sorted({*ours, *theirs}) if not _equal(ours.get(n), theirs.get(n))]
-        if differing:
-            differences.append(f"{group} differ: {', '.join(differing)}")
-    return differences
-
-
 def _levels(finding: Finding, runner: BackendRunner) -> Sequence[str]:
     """The levels that were run, as far as the backend still has them."""
     failing = finding.failure.backend
@@ -139,14 +121,6 @@ def _same(one: Failure, other: Failure) -> bool:
 def same_kind(one: Failure, other: Failure) -> bool:
     """Whether two failures agree in kind and stage, whatever their messages are."""
     return (one.kind, one.stage) == (other.kind, other.stage)
-
-
-def _equal(one: np.ndarray | None, other: np.ndarray | None) -> bool:
-    if one is None or other is None:
-        return False
-    return (
-        one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
-    )
 
 
 _ANSWERS = {

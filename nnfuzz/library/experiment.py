@@ -131,19 +131,11 @@ class Experiment:
         """The failures of a result of this experiment, each with its case and all else; `reduce`
         makes them small, and `save_finding` writes them for a tracker.
         """
-        found = []
-        for failure in result.failures:
-            spec = next(spec for spec in self.specs if spec.label == failure.backend)
-            config = CaseConfig(
-                exporter=result.case.exporter,
-                opset=result.case.opset,
-                plugins=spec.plugins,
-                tolerance=self._tolerance,
-            )
-            versions = self._runners[failure.backend].versions()
-            given = result.outcomes, spec, as_json(config), result.verdict, versions
-            found.append(Finding(failure, result.case, *given, blame=result.blame(failure)))
-        return found
+        return [
+            finding
+            for runner in self._runners.values()
+            for finding in findings_of(result, runner, self._tolerance)
+        ]
 
     def localise(self, finding: Finding) -> Finding:
         """The finding, saying where it comes from, as far as that can be found.
@@ -211,6 +203,17 @@ def check_targets(targets: object) -> None:
                 f"{target!r} is no target: name a backend, such as 'onnxruntime/O0'; a compiler of "
                 "your own is a Backend class with @nnfuzz.register"
             )
+
+
+def findings_of(result: Result, runner: BackendRunner, tolerance: str = "") -> list[Finding]:
+    """The failures of a result on the backend of `runner`, each with its case and all else."""
+    failures = [failure for failure in result.failures if failure.backend == runner.spec.label]
+    case, spec = result.case, runner.spec
+    made = CaseConfig(exporter=case.exporter, opset=case.opset, plugins=spec.plugins)
+    config = as_json(replace(made, tolerance=tolerance))
+    versions = runner.versions() if failures else {}
+    given = result.outcomes, spec, config, result.verdict, versions
+    return [Finding(own, case, *given, blame=result.blame(own)) for own in failures]
 
 
 def save_finding(finding: Finding, folder: str | Path) -> Path:

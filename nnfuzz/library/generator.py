@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,6 @@ from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 if TYPE_CHECKING:
     from nnfuzz.testcase.producer import Producer
 
-MIXED = "mixed"
 MOST_FAILURES = 100
 """Indexes in a row without a test case after which the settings are hopeless, as for corpora."""
 
@@ -70,31 +69,26 @@ class Generator:
         "large" (all graphs have). settings: further fields of nnfuzz.testcase.case.CaseConfig, such
         as `dynamic` or `quantize`.
 
-        Raises: TypeError for an unknown setting; ValueError, KeyError for an unknown dtype, size or
-        exporter. An unknown operator is a KeyError of the first test case.
+        Raises: TypeError for an unknown setting; ConfigError, a ValueError, for an unknown dtype,
+        size or exporter. An unknown operator is a KeyError of the first test case.
         """
-        from nnfuzz.generate.config import dtype_weights
-        from nnfuzz.generate.large import large_share
-        from nnfuzz.materialize.opsets import MIXED as BOTH
-        from nnfuzz.materialize.opsets import default_opset, opsets_up_to
+        from nnfuzz.campaign.configuration import corpus_config
 
         _check_settings(settings)
-        names = (exporter,) if isinstance(exporter, str) else tuple(exporter)
-        names = BOTH if names == (MIXED,) else names
-        settings.setdefault("large", large_share(sizes))
-        newest = {name: opset or default_opset(name) for name in names}
-        if not opset:
-            settings.setdefault("opsets", opsets_up_to(newest))
         self.seed = seed
-        self.config = CaseConfig(
-            nodes=nodes,
-            operators=tuple(operators),
-            exclude=tuple(exclude),
-            dtypes=dtype_weights(dtypes, exclude_dtypes),
-            motifs=motifs,
-            plugins=tuple(plugin_name(path) for path in known_plugins(plugins)),
-            **settings,
-        ).written_by(newest)
+        own = {
+            "nodes": nodes,
+            "operators": tuple(operators),
+            "exclude": tuple(exclude),
+            "dtypes": tuple(dtypes),
+            "exclude_dtypes": tuple(exclude_dtypes),
+            "exporter": exporter if isinstance(exporter, str) else ",".join(exporter),
+            "opset": opset,
+            "motifs": motifs,
+            "large": sizes,
+            "plugins": tuple(plugin_name(path) for path in known_plugins(plugins)),
+        }
+        self.config = replace(corpus_config(own), **settings)
 
     def __getitem__(self, index: int) -> TestCase:
         """The test case of an index, from 0; made with one thread of PyTorch, whatever is set.

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nnfuzz.base.reading import JsonObject
-from nnfuzz.metrics.measures import Measure, histograms, measures
+from nnfuzz.metrics.measures import Measure, measures
 from nnfuzz.metrics.tally import Tally
-from nnfuzz.metrics.vocabulary import OperatorVocabulary
+from nnfuzz.metrics.vocabulary import Vocabulary
 
 SCHEMA = 1
 
@@ -27,21 +27,21 @@ class FolderComparison:
     """Folders whose coverage is measured against the same vocabulary."""
 
     counted: Sequence[Counted]
-    vocabulary: OperatorVocabulary
+    vocabulary: Vocabulary
     known_passes: Mapping[str, Collection[str]] = field(default_factory=dict)
     """All passes that each compiler reports."""
 
     def rows(self) -> list[tuple[Measure, list[str]]]:
         """Every measure that at least one folder has, with the figures of each; "" for none."""
         every = [measures(one.tally, self.vocabulary) for one in self.counted]
-        named = {(m.group, m.name): m for own in every for m in own}
-        figures = [{(m.group, m.name): m.figure for m in own} for own in every]
+        named = {m.name: m for own in every for m in own}
+        figures = [{m.name: m.figure for m in own} for own in every]
         return [(m, [own.get(key, "") for own in figures]) for key, m in named.items()]
 
     def missing(self) -> list[str]:
         """Operators of the vocabulary that no folder has."""
         present = {op for one in self.counted for op in one.tally.operators}
-        return sorted(set(self.vocabulary.degrees) - present)
+        return sorted(set(self.vocabulary) - present)
 
     def idle_passes(self) -> dict[str, list[str]]:
         """By compiler, the passes that it runs and that changed no model of any folder."""
@@ -68,6 +68,5 @@ class FolderComparison:
             "measures": {m.name: m.value for m in measures(one.tally, self.vocabulary)},
             "operators": dict(one.tally.operators.most_common()),
             "passes": {name: dict(c.most_common()) for name, c in sorted(one.tally.passes.items())},
-            "attributes": histograms(one.tally),
             "left_out": dict(one.left_out),
         }

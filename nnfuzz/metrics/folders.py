@@ -17,7 +17,7 @@ from nnfuzz.ir.view import GraphView
 from nnfuzz.materialize.model_graph import model_graph
 from nnfuzz.metrics.comparison import Counted, FolderComparison
 from nnfuzz.metrics.tally import Tally
-from nnfuzz.metrics.vocabulary import OperatorVocabulary, of_onnx, of_specs
+from nnfuzz.metrics.vocabulary import Vocabulary, of_onnx, of_specs
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.records.config import ConfigError
 from nnfuzz.records.observer import Steps
@@ -62,7 +62,7 @@ def _known_passes(runners: Sequence[BackendRunner]) -> dict[str, list[str]]:
 
 def _counted(
     folder: Path, only: Sequence[str], runners: Sequence[BackendRunner], steps: Steps
-) -> tuple[Counted, OperatorVocabulary]:
+) -> tuple[Counted, Vocabulary]:
     """The measures of a folder, and the operators that it could have."""
     if (folder / FILE).exists():
         with Store.open(folder, write=False) as store:
@@ -79,7 +79,7 @@ def _of_models(
     only: Sequence[str],
     runners: Sequence[BackendRunner],
     steps: Steps,
-) -> tuple[Counted, OperatorVocabulary]:
+) -> tuple[Counted, Vocabulary]:
     tally, left_out = Tally(only), dict[str, str]()
     with steps("models", len(files)) as advance:
         for file in files:
@@ -103,9 +103,7 @@ def _passes(runners: Sequence[BackendRunner], file: Path) -> dict[str, list[str]
     return {name: passes for name, passes in reported.items() if passes is not None}
 
 
-def _of_campaign(
-    folder: Path, store: Store, only: Sequence[str]
-) -> tuple[Counted, OperatorVocabulary]:
+def _of_campaign(folder: Path, store: Store, only: Sequence[str]) -> tuple[Counted, Vocabulary]:
     tally, missing = Tally(only), list[str]()
     for _, graph in as_far_as(store.tests.features(), "the graphs of tests", missing):
         tally.add(graph)
@@ -118,11 +116,10 @@ def _name(folder: Path) -> str:
 
 
 def _vocabulary(
-    known: Sequence[OperatorVocabulary], counted: Sequence[Counted], only: Sequence[str]
-) -> OperatorVocabulary:
+    known: Sequence[Vocabulary], counted: Sequence[Counted], only: Sequence[str]
+) -> Vocabulary:
     """The operators that all folders are measured by: those of ONNX, and all others that occur."""
-    every: dict[str, int] = {}
+    every = dict.fromkeys((op for one in counted for op in one.tally.operators), 1)
     for vocabulary in known:
-        every |= dict(vocabulary.degrees)
-    whole = OperatorVocabulary(every).with_({op for one in counted for op in one.tally.operators})
-    return whole.only(only) if only else whole
+        every |= vocabulary
+    return {name: every.get(name, 1) for name in only} if only else every

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
 from nnfuzz.backend.outcome import parsed_pass
-from nnfuzz.ir.features import Features, NodeFeatures
+from nnfuzz.ir.features import Features
 
 NO_PASSES: Mapping[str, Collection[str]] = MappingProxyType({})
 DEGREES = 5
@@ -26,21 +26,18 @@ class Tally:
         """Sums over the graphs; types: different operators of each; settings: vertices."""
         self.operators: Counter[str] = Counter()
         self.vertices: dict[str, set[str]] = defaultdict(set)
-        self.dtypes: dict[str, set[str]] = defaultdict(set)
-        self.shapes: dict[str, set[str]] = defaultdict(set)
         self.degrees: dict[str, set[int]] = defaultdict(set)
         self.fan_out: dict[str, set[int]] = defaultdict(set)
         """Operator -> how many nodes read an output of one."""
         self.pairs: set[tuple[str, str]] = set()
         self.chains: set[tuple[str, str, str]] = set()
-        self.attributes: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-        """(operator, attribute) -> class of value -> nodes."""
         self.passes: dict[str, Counter[str]] = defaultdict(Counter)
         """Compiler -> pass -> graphs that it changed."""
 
     def add(self, graph: Features, passes: Mapping[str, Collection[str]] = NO_PASSES) -> None:
         """Adds a graph. passes: by compiler, those that changed the graph, as it wrote them."""
-        kept = {i for i, node in enumerate(graph.nodes) if self._counts(node)}
+        only = self._only
+        kept = {i for i, node in enumerate(graph.nodes) if not only or node.op in only}
         edges = [edge for edge in graph.edges if kept.issuperset(edge)]
         part = Features(graph.nodes, tuple(edges))
         nodes = [node for i, node in enumerate(graph.nodes) if i in kept]
@@ -54,24 +51,13 @@ class Tally:
         self.chains |= part.operator_triples()
         readers = Counter(maker for maker, _ in graph.edges)
         for place in kept:
-            self._add(graph.nodes[place], readers[place])
+            node = graph.nodes[place]
+            self.operators[node.op] += 1
+            self.vertices[node.op].add(node.vertex)
+            self.degrees[node.op].add(min(node.degree, DEGREES))
+            self.fan_out[node.op].add(readers[place])
         for compiler, written in passes.items():
             self.passes[compiler].update({parsed_pass(one)[0] for one in written})
-
-    def _counts(self, node: NodeFeatures) -> bool:
-        return not self._only or node.op in self._only
-
-    def _add(self, node: NodeFeatures, readers: int) -> None:
-        op = node.op
-        self.operators[op] += 1
-        self.vertices[op].add(node.vertex)
-        self.dtypes[op].add(node.dtypes)
-        self.shapes[op].add(node.shapes)
-        self.degrees[op].add(min(node.degree, DEGREES))
-        self.fan_out[op].add(readers)
-        for text in node.attributes:
-            name, _, value = text.partition("=")
-            self.attributes[op, name][value] += 1
 
 
 def _chains(edges: Collection[tuple[int, int]]) -> int:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from nnfuzz.metrics.tally import DEGREES
@@ -12,28 +11,12 @@ if TYPE_CHECKING:
     from nnfuzz.operators.operator import OpSpec
 
 
-@dataclass(frozen=True)
-class OperatorVocabulary:
-    """The operators that coverage is measured against (Isra's operation corpus).
-
-    degrees: operator -> how many different numbers of inputs it takes, at most DEGREES.
-    """
-
-    degrees: Mapping[str, int]
-
-    def __len__(self) -> int:
-        return len(self.degrees)
-
-    def with_(self, names: Iterable[str]) -> OperatorVocabulary:
-        """The vocabulary with further operators that are known by name only."""
-        return OperatorVocabulary({**dict.fromkeys(names, 1), **self.degrees})
-
-    def only(self, names: Collection[str]) -> OperatorVocabulary:
-        """The vocabulary of these operators alone."""
-        return OperatorVocabulary({name: self.degrees.get(name, 1) for name in names})
+Vocabulary = Mapping[str, int]
+"""Operator -> how many different numbers of inputs it takes, at most DEGREES (Isra's operation
+corpus)."""
 
 
-def of_onnx() -> OperatorVocabulary:
+def of_onnx() -> Vocabulary:
     """The operators of ONNX's own domain at the newest opset, without deprecated ones.
 
     Constant is left out, since a weight may be written as one or not.
@@ -45,12 +28,12 @@ def of_onnx() -> OperatorVocabulary:
         if schema.domain == "" and not schema.deprecated and schema.name != "Constant":
             newest[schema.name] = schema
     arities = {name: (s.min_input, s.max_input) for name, s in newest.items()}
-    return OperatorVocabulary({name: _degrees(*arities[name]) for name in sorted(arities)})
+    return {name: _degrees(*arities[name]) for name in sorted(arities)}
 
 
-def of_specs(specs: Iterable[type[OpSpec]]) -> OperatorVocabulary:
+def of_specs(specs: Iterable[type[OpSpec]]) -> Vocabulary:
     """The operators that campaigns generate from; some are one mode of an ONNX operator."""
-    return OperatorVocabulary({spec.name: _degrees(*spec.arity()) for spec in specs})
+    return {spec.name: _degrees(*spec.arity()) for spec in specs}
 
 
 def _degrees(low: int, high: int) -> int:

@@ -26,7 +26,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -42,11 +42,8 @@ from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.backend.target import DIRECT
 from nnfuzz.base.threads import one_thread
 from nnfuzz.campaign.configuration import make_config
-from nnfuzz.cli.corpus import unsupported
-from nnfuzz.cli.progress import Silent
+from nnfuzz.cli.corpus import known_refusals
 from nnfuzz.metrics.folders import PLAIN_OPSET
-from nnfuzz.records.config import CampaignConfig
-from nnfuzz.records.observer import Observer
 from nnfuzz.records.settings import SETTINGS
 from nnfuzz.testcase.case import NotProduced
 from nnfuzz.testcase.producer import Producer
@@ -183,7 +180,7 @@ def models(arguments: argparse.Namespace) -> Iterator[tuple[int, bytes]]:
     spec = registry.spec(arguments.backend, {})
     given = {"skeletons": arguments.skeletons, "quantize": arguments.quantize}
     case = make_config(registry, [spec], (), (), {**given, "exporters": (DIRECT,)}).case
-    refused, _ = unsupported(registry, [spec], case, _silent)
+    refused = known_refusals(registry, [spec])
     producer = Producer(arguments.seed, replace(case, refused=refused))
     indexes = range(arguments.start, arguments.start + arguments.models)
     for index in track(indexes, "models", disable=not sys.stderr.isatty()):
@@ -191,11 +188,6 @@ def models(arguments: argparse.Namespace) -> Iterator[tuple[int, bytes]]:
             made = producer.produce(index)
         if not isinstance(made, NotProduced):
             yield index, made.model
-
-
-def _silent(config: CampaignConfig, folder: Path, what: str) -> AbstractContextManager[Observer]:
-    """Shows nothing of the probes that find out what is unsupported."""
-    return nullcontext(Silent())
 
 
 # -- any compiler --------------------------------------------------------------------------------

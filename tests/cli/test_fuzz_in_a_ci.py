@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from nnfuzz.backend.registry import BackendRegistry
-from nnfuzz.cli.campaigns import baseline_failures
+from nnfuzz.cli.campaigns import known_failures
 from nnfuzz.store.store import Store
 from tests.command import told
 
@@ -61,7 +61,7 @@ def test_findings_fail_until_they_are_in_the_baseline(here):
     assert code == 0 and "of known failures" in shown, shown
     assert not list(ElementTree.parse("out.xml").iter("failure"))
     assert "of known failures" in (here / "out.md").read_text()
-    assert baseline_failures(Path("main"), BackendRegistry.discover(["broken.py"]))
+    assert known_failures(Path("main"), BackendRegistry.discover(["broken.py"]))
 
 
 def operators_of(folder):
@@ -100,8 +100,8 @@ def test_a_misspelt_focus_is_refused_before_a_model_is_made(here, monkeypatch):
     [
         (("--focus", "Add", "--resume"), "leave out --resume"),
         (("--focus", "Sofmax"), "did you mean 'Softmax'"),
-        (("--set", "baseline=broken.py"), "is no summary.json of a campaign"),
-        (("--set", "baseline=."), "is no campaign"),
+        (("--set", "baseline=broken.py"), "--set baseline broken.py"),
+        (("--set", "baseline=."), "holds neither a finding nor a summary.json"),
     ],
 )
 def test_wrong_usage_leaves_no_campaign_behind(here, monkeypatch, arguments, message):

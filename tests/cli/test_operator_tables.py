@@ -1,4 +1,4 @@
-"""The table of operators, with facts that are cached."""
+"""The table of operators."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import pytest
 
 from nnfuzz.cli.operator_tables import (
     HEADINGS,
-    cached_facts,
     operator_facts,
     rich_table,
     support_share,
@@ -15,21 +14,6 @@ from nnfuzz.feedback.support import Support, SupportEntry
 from nnfuzz.feedback.support_cache import is_of
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.operators.registry import OpRegistry
-
-
-def test_facts_are_found_once_and_again_when_sources_change(tmp_path, monkeypatch):
-    place, asked = tmp_path / "cache" / "operators.json", []
-    own = operator_facts(OpRegistry.load().select(["Add", "Conv"]).specs())
-
-    def find():
-        asked.append(1)
-        return own
-
-    assert cached_facts(place, find) == own == cached_facts(place, find) and len(asked) == 1
-    monkeypatch.setattr("nnfuzz.cli.operator_tables.version", lambda name: "another")
-    assert cached_facts(place, find) == own and len(asked) == 2
-    place.write_text("{broken")
-    assert cached_facts(place, find) == own and len(asked) == 3
 
 
 def test_verdicts_count_signatures():

@@ -20,7 +20,7 @@ from nnfuzz.corpus.junit import junit_xml
 from nnfuzz.corpus.known import KnownTestFailures, parse
 from nnfuzz.corpus.layout import CorpusError, NotTensors, TestFolder, find_tests, write_test
 from nnfuzz.corpus.markdown import results_page
-from nnfuzz.corpus.pick import SourceTest
+from nnfuzz.corpus.pick import copy_test
 from nnfuzz.corpus.pytest_file import pytest_file
 from nnfuzz.corpus.verify import LevelResult, Status
 from nnfuzz.vary.rewrite.rewriting import Step, rewritten
@@ -72,7 +72,7 @@ def test_external_data_lies_beside_the_model(case, tmp_path):
     assert test.case().model == model
     (back,) = (t for t in onnx.load_model_from_string(model).graph.initializer if t.name == "more")
     assert back.external_data[0].value == "model.onnx.data"
-    SourceTest.of(test, test.name, []).copy(tmp_path / "other")
+    copy_test(test, tmp_path / "other" / test.name)
     assert find_tests(tmp_path / "other")[0].model() == model
 
 

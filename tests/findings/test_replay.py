@@ -2,11 +2,9 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from nnfuzz.findings.replay import ReplayResult, regeneration, replay_export, replay_finding
-from nnfuzz.ir.view import NO_GRAPH
+from nnfuzz.findings.replay import ReplayResult, replay_export, replay_finding
 from nnfuzz.testcase.case import NotProduced
 from nnfuzz.testcase.identity import Numbered
 from nnfuzz.triage.signature import export_failure
@@ -37,19 +35,6 @@ def test_on_another_backend(finding_of, runner_of):
     result = replay_finding(finding_of("planted,bug=value"), runner_of("onnxruntime"), BENCH)
     assert result.answer is ReplayResult.FIXED
     assert {o.backend for o in result.result.outcomes} == {"onnxruntime"}
-
-
-def test_regeneration_names_what_differs(finding_of):
-    finding = finding_of("planted,bug=value")
-    case = finding.case
-    assert regeneration(finding, case) == []
-    other = replace(
-        case, graph=NO_GRAPH, model=b"other", inputs={"x": case.inputs["x"].astype(np.float64)}
-    )
-    differences = regeneration(finding, other)
-    assert len(differences) == 3 and "inputs differ: x" in differences
-    failed = regeneration(finding, NotProduced(Numbered(7, 3), "inputs", "no input"))
-    assert failed == ["not generated (inputs): no input"]
 
 
 class Producer:

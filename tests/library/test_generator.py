@@ -51,7 +51,7 @@ def test_an_index_without_a_test_case_is_passed_over(cases, monkeypatch):
 def test_mistakes_are_told():
     with pytest.raises(ValueError, match="no dtype 'float33'"):
         nnfuzz.Generator(dtypes=["float33"])
-    with pytest.raises(KeyError, match="unknown exporter 'onnx'"):
+    with pytest.raises(ValueError, match="unknown exporter 'onnx'"):
         nnfuzz.Generator(exporter="onnx")
     with pytest.raises(TypeError, match="node"):
         nnfuzz.Generator(node=3)

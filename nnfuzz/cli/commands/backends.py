@@ -9,7 +9,7 @@ import typer
 
 from nnfuzz.base.writing import as_json
 from nnfuzz.cli.errors import FINDINGS, OK, tell, writing
-from nnfuzz.cli.options import AMOUNT, OTHERS, SUPPORT, TESTED, Fresh, Plugins
+from nnfuzz.cli.options import OTHERS, SUPPORT, TESTED, Plugins
 
 if TYPE_CHECKING:
     from nnfuzz.backend.registry import BackendRegistry
@@ -33,19 +33,12 @@ def backends(
             "NAME[,KEY=VALUE]",
         ),
     ] = None,
-    fresh: Fresh = False,
     table: Annotated[
         Path | None,
         SUPPORT.option(
             "Write what is not supported to DIR/NAME-RELEASE.json as well: campaigns begin with "
             "such a table if it lies in the folder 'support' beside the adapter.",
             "DIR",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        AMOUNT.option(
-            "Where findings of probes go [default: nnfuzz-out/probe-BACKEND-TIME].", "DIR"
         ),
     ] = None,
     check: Annotated[
@@ -80,7 +73,7 @@ def backends(
         return
     registry = BackendRegistry.discover(plugin or [])
     if probe:
-        raise typer.Exit(_probe(registry, probe, plugin or [], fresh, out, table))
+        raise typer.Exit(_probe(registry, probe, plugin or [], table))
     if check and not names:
         raise typer.BadParameter("name the backends to start: nnfuzz backends --check tvm")
     if names:
@@ -114,8 +107,6 @@ def _probe(
     registry: BackendRegistry,
     texts: list[str],
     plugins: list[Path],
-    fresh: bool,
-    out: Path | None,
     table: Path | None,
 ) -> int:
     from nnfuzz.base.files import cache_folder
@@ -131,8 +122,8 @@ def _probe(
     if table is None:
         given["opsets"] = {}  # the newest one says enough of what works
     config = make_config(registry, specs, plugins, (), given, tell)
-    folder = out or default_folder(specs, "probe-")
-    cache = SupportCache(cache_folder(), ignored=fresh)
+    folder = default_folder(specs, "probe-")
+    cache = SupportCache(cache_folder())
     with (
         Store.create(folder, as_json(config)) as store,
         Interrupt() as interrupt,

@@ -61,7 +61,6 @@ def add(
 
     \b
     nnfuzz bugs add nnfuzz-out/tvm
-    nnfuzz bugs add campaign/findings/tvm-mismatch-eaa1ca026673 --ledger ~/bugs
 
     A finding belongs to a bug by its signatures and keys. The command reports findings of a bug
     that a release had fixed, and findings that fail in another way than their bug. Exit code 1
@@ -146,7 +145,6 @@ def set_(
 
     \b
     nnfuzz bugs set tvm/mismatch-pow-c29550 state=filed upstream=https://example.org/issues/7
-    nnfuzz bugs set tvm/mismatch-pow-0a1b2c state=duplicate duplicate_of=tvm/mismatch-pow-c29550
     """
     from nnfuzz.bugs.ledger import Ledger
 
@@ -206,7 +204,6 @@ def check(
     \b
     nnfuzz bugs check                            the installed compilers
     nnfuzz bugs check onnxruntime --release 1.32.0
-    nnfuzz bugs check tvm --python build/venv/bin/python      a build of your own
 
     A bug that a release does not show is fixed in it, and one that was fixed and shows again is
     back. A script that fails in another way than its bug is reported, and changes nothing. The
@@ -275,7 +272,6 @@ def export(
 
     \b
     nnfuzz bugs export onnxruntime/mismatch-reducesum-2f0367 --out tests
-    nnfuzz bugs export tvm --xfail --out tests/python/relax
 
     A test runs the bug's script, which is put into a folder beside it. A bug without a script, or
     for node tests without a model, is skipped with a message; exit code 1 if nothing was written.

@@ -72,14 +72,6 @@ def check(
             "Say of every node what each compiler computes.", "", "--nodes", show_default=False
         ),
     ] = False,
-    localise: Annotated[
-        bool,
-        REPORTED.option(
-            "Look for the passes that are to blame, which takes some dozens of runs.",
-            "",
-            "--localise/--no-localise",
-        ),
-    ] = True,
     seed: Annotated[
         int, MODELS.option("Same seed, same inputs where none are given.", "S", min=0)
     ] = 0,
@@ -90,26 +82,16 @@ def check(
     \b
     nnfuzz check mine.onnx                              on all installed compilers of ONNX models
     nnfuzz check mine.onnx -b onnxruntime -b tvm        on these, at their least and most optimised
-    nnfuzz check mine.onnx -b tvm --level O0,O1,O3      at levels of your choice
-    nnfuzz check mine.onnx --inputs inputs.npz          on inputs of yours
-    nnfuzz check mine.onnx --tolerance rtol=1e-3,atol=1e-5
-    nnfuzz check mine.onnx --nodes                      with the results of every node
     nnfuzz check mine.onnx --save out; nnfuzz reduce out/NAME
 
     A result is right if it lies in the error envelope: an interval around a float64 reference, with
-    room for the rounding errors that a correct compiler may make, and no more. For every output,
-    the report states which share can be compared and why not the rest, the result of each compiler,
-    and which compilers agree. For a wrong output it names the first wrong node, its worst element
-    with the expected interval, and the pass that is to blame if it can be found.
-
-    The model runs as it is, and once more with every value as an output: wrong values that later
-    nodes hide show then. Inputs are searched under which no value is NaN or infinite. Results of
-    operators without a spec have no reference; there the report says which compilers differ.
+    room for the rounding errors that a correct compiler may make, and no more. For a wrong output
+    the report names the first wrong node, its worst element, and the pass that is to blame if it
+    can be found. docs/CHECK.md explains the report.
 
     Exit codes: 0 every output was compared and is right, 1 something is wrong, fails, or is beyond
-    your tolerance, 2 wrong usage, or no inputs, 3 a fault of nnfuzz
-    itself, such as a result that only nnfuzz calls wrong and onnx.reference does not, 4 an output
-    was not compared, or less than nine tenths of it.
+    your tolerance, 2 wrong usage, or no inputs, 3 a fault of nnfuzz itself, 4 an output was not
+    compared, or less than nine tenths of it.
     """
     from nnfuzz.backend.target import TargetError
     from nnfuzz.compare.criterion import CriterionError
@@ -126,7 +108,6 @@ def check(
             _targets(backend or [], listed(level), plugin or []),
             _inputs(inputs, file) if inputs else None,
             tolerance=tolerance,
-            localise=localise,
             seed=seed,
             plugins=plugin or [],
         )

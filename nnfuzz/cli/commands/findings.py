@@ -38,30 +38,23 @@ def replay(
     finding: FindingFolder,
     backend: OwnBackend = "",
     plugin: Plugins = None,
-    regenerate: Annotated[
-        bool,
-        OTHERS.option(
-            "Also make the test case anew from its seed and compare bytes; implies --original."
-        ),
-    ] = False,
     original: Original = False,
 ) -> None:
     """Run a finding again. Exit code 1 while it reproduces, 0 once it is fixed.
 
     \b
     nnfuzz replay campaign/findings/tvm-mismatch-eaa1ca026673
-    nnfuzz replay campaign/findings/tvm-mismatch-eaa1ca026673 --backend onnxruntime
 
     The reduced model is run where there is one. The answer is: reproduced, different (exit code 1
     as well), unsupported by now, not compared (exit code 4: the model runs, and no element of its
     outputs is comparable), or fixed.
     """
-    from nnfuzz.cli.findings import opened_for_run, replayed
+    from nnfuzz.cli.findings import backend_of, opened, replayed
 
-    _, opened, spec = opened_for_run(finding, original or regenerate, backend, plugin or [])
-    result = replayed(opened, spec, regenerate)
+    _, own, consent = opened(finding, plugin or [], original)
+    result = replayed(own, backend_of(own, backend, consent))
     name = backend.partition(",")[0]
-    _show_answer(opened, result, name if name != opened.failure.backend else "")
+    _show_answer(own, result, name if name != own.failure.backend else "")
     raise typer.Exit(FINDINGS if result.fails else OK if result.compared else NOT_COMPARED)
 
 
@@ -186,14 +179,14 @@ def bisect(
     one, and the result goes to it. Exit code 1 while the finding reproduces
     in its own release, 0 once it does not.
     """
-    from nnfuzz.cli.findings import bisected, opened_for_run
+    from nnfuzz.cli.findings import backend_of, bisected, opened
     from nnfuzz.findings.replay import NotReproduced, write_bisection
 
-    folder, opened, spec = opened_for_run(finding, original, "", plugin or [])
-    if spec is None:
+    folder, own, consent = opened(finding, plugin or [], original)
+    if (spec := backend_of(own, "", consent)) is None:
         raise UsageError("a finding about an exporter has no compiler to bisect")
     try:
-        result = bisected(opened, spec, oldest, newest, _show_step)
+        result = bisected(own, spec, oldest, newest, _show_step)
     except NotReproduced as error:
         typer.echo(str(error))
         raise typer.Exit(OK) from error
@@ -244,15 +237,12 @@ def file(
     """
     from nnfuzz.base.untrusted import read_text
     from nnfuzz.bugs.ledger import Ledger, bugs_of, recognised_by, refusal
-    from nnfuzz.cli.consent import Consent
-    from nnfuzz.cli.findings import backends_of, chosen_model, open_finding
+    from nnfuzz.cli.findings import backends_of, opened
     from nnfuzz.findings.report import issue
 
-    folder = chosen_model(finding, original)
-    consent = Consent(folder, plugin or [])
-    loaded = open_finding(folder, consent)
+    folder, loaded, consent = opened(finding, plugin or [], original)
     name = tracker or loaded.failure.backend
-    registry = backends_of(loaded, plugin or [], consent, name)
+    registry = backends_of(loaded, consent, name)
     book = Ledger(ledger)
     bugs = book.bugs() if ledger.is_dir() else {}
     own = bugs_of(bugs, *recognised_by({finding, folder}, registry), loaded.system)

@@ -63,20 +63,12 @@ def fuzz(
 
     \b
     nnfuzz fuzz --backend tvm                                 one minute of Apache TVM
-    nnfuzz fuzz -b onnxruntime --tests 1000 --exporter direct --seed 7
     nnfuzz fuzz -b tvm,timeout=20 -b onnxruntime --time 4h --out campaign
     nnfuzz fuzz --out campaign --resume --time 8h             go on up to eight hours in total
-    nnfuzz fuzz -b onnxruntime --set dtypes=float32,int64     nothing but these dtypes
-    nnfuzz fuzz -b mine --plugin my_backend.py
-    nnfuzz fuzz -b openvino --set invalid=yes --tests 1000    models that must be refused
-    nnfuzz fuzz -b tvm --seed 7 --tests 10000 --set shard=2/8 --out part2    then nnfuzz merge
-    nnfuzz fuzz -b onnxruntime@1.20.1 -b onnxruntime --set regressions=yes
-    nnfuzz fuzz -b onnxruntime --focus Conv,Gemm --set baseline=nightly/summary.json
 
     Ctrl-C ends the campaign with its summary; a second one kills it. All recorded tests survive
     both, and --resume goes on. Exit codes: 0 nothing found, 1 findings, 2 wrong usage, 3 a fault
-    of nnfuzz itself. A failure that was not confirmed is no finding: failures that did not repeat,
-    and hangs that the campaign had no time for, are reported, and --resume decides on hangs.
+    of nnfuzz itself. docs/CAMPAIGNS.md tells more.
     """
     settings = _settings(context, given, set or [], resume)
     _check(settings, resume)
@@ -87,19 +79,15 @@ def fuzz(
 
     if resume and "backend" in from_file(context):
         backend = None
-    fresh = settings.pop("fresh", False)
-    request = Request(
-        backends=tuple(backend or ()),
-        plugins=tuple(plugin or ()),
-        out=out,
-        known=settings.pop("known", None),
-        baseline=settings.pop("baseline", None),
-        focus=settings.pop("focus", ()),
-        settings=settings,
-    )
-    result, config = _fuzz(request, resume, fresh, quiet)
+    named = {name: settings.pop(name) for name in _OF_SESSION & settings.keys()}
+    given = {"out": out, "settings": settings, **named}
+    request = Request(backends=tuple(backend or ()), plugins=tuple(plugin or ()), **given)
+    result, config = _fuzz(request, resume, quiet)
     report_campaign(result, config, junit, summary_md)
     raise typer.Exit(exit_code(result.summary))
+
+
+_OF_SESSION = {"known", "baseline", "focus", "fresh"}
 
 
 def _settings(
@@ -127,18 +115,18 @@ def _check(settings: Mapping[str, Any], resume: bool) -> None:
         raise UsageError("the setting shard needs --seed N, the same for all parts")
 
 
-def _fuzz(
-    request: Request, resume: bool, fresh: bool, quiet: bool
-) -> tuple[CampaignResult, CampaignConfig]:
+def _fuzz(request: Request, resume: bool, quiet: bool) -> tuple[CampaignResult, CampaignConfig]:
     """Runs a session of a campaign and prints its summary."""
     from nnfuzz.cli.campaigns import opened_campaign
     from nnfuzz.cli.progress import Interrupt, watcher
     from nnfuzz.cli.summary import summary_text
 
-    with opened_campaign(request, resume) as campaign:
-        config = campaign.config
-        with Interrupt() as interrupt, watcher(quiet, config, campaign.folder) as observer:
-            result = campaign.run(observer, interrupt.asked, fresh)
+    with (
+        opened_campaign(request, resume) as (folder, config, run),
+        Interrupt() as interrupt,
+        watcher(quiet, config, folder) as observer,
+    ):
+        result = run(observer, interrupt.asked)
     print(summary_text(result, config), end="")
     if part := _empty(result.summary):
         tell(f"{part} is empty: there is nothing to do")
@@ -220,10 +208,9 @@ def merge(
     \b
     nnfuzz merge part1 part2 part3 --out whole
 
-    Parts are campaigns of one seed with equal settings, made with nnfuzz fuzz --set shard. Neither
-    their order nor how often one is given matters. The result is a campaign for every command but
-    fuzz --resume; nnfuzz reduce decides which findings of different parts have one cause. Exit
-    code 1 for findings, 0 for none, 2 if they are no parts of one campaign.
+    Parts are campaigns of one seed with equal settings, made with nnfuzz fuzz --set shard. nnfuzz
+    reduce decides which findings of different parts have one cause. Exit code 1 for findings, 0 for
+    none, 2 if they are no parts of one campaign.
     """
     from nnfuzz.campaign.merging import merge
     from nnfuzz.campaign.session import CampaignResult

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nnfuzz.cli.errors import OK, writing
-from nnfuzz.cli.options import AMOUNT, MODELS, PROCESSES, Backends, Plugins, taking
+from nnfuzz.cli.options import AMOUNT, MODELS, Backends, Plugins, taking
 from nnfuzz.cli.values import size
 
 if TYPE_CHECKING:
@@ -43,19 +43,13 @@ def generate(
             "Pass over models that take more with their data: 64k, 1M [default: any].", "SIZE"
         ),
     ] = None,
-    processes: Annotated[
-        int | None,
-        PROCESSES.option("Processes that make models [default: by cores].", "N", min=1, max=64),
-    ] = None,
     plugin: Plugins = None,
 ) -> None:
     """Write a folder of models with inputs and reference outputs, as ONNX's backend tests.
 
     \b
     nnfuzz generate --count 200 --out models
-    nnfuzz generate --count 50 --nodes 5 --operators Conv,Relu,Add --exporter direct --out conv
     nnfuzz generate --backend tvm --out for-tvm       nothing that TVM calls unsupported
-    nnfuzz generate --singles --operators Pad --out pads    one operator each, every mode and dtype
 
     The same settings and versions give the same bytes. Models whose outputs a correct compiler may
     choose are passed over, so that data.json can say how far an output may be off. Run it against a
@@ -66,7 +60,7 @@ def generate(
     most_bytes = size(max_bytes) if max_bytes is not None else 0
     with writing(out):
         models, skipped = write_corpus(
-            out, given, count, singles, most_bytes, processes, backend or (), plugin or ()
+            out, given, count, singles, most_bytes, backend or (), plugin or ()
         )
     _report(out, models, skipped)
     raise typer.Exit(OK)

@@ -49,14 +49,10 @@ def metrics(
 
     \b
     nnfuzz metrics models
-    nnfuzz metrics ours theirs --operators Add,Conv,Relu
-    nnfuzz metrics models --backend onnxruntime --json metrics.json
+    nnfuzz metrics ours theirs
 
-    Counted are the eleven measures of Isra, vertices and edges (GenCoG), dtypes, shapes and pairs
-    of operators (HirGen), attributes with their values, and with --backend the passes of a compiler
-    that change the models, and those that never did, which fuzz --focus takes. The passes that
-    changed models of a campaign was recorded while it ran. docs/METRICS.md has the definitions. A
-    file that cannot be read is named and left out.
+    Counted are the eleven measures of Isra (docs/METRICS.md defines them), and with --backend the
+    passes of a compiler that change the models, and those that never did, which fuzz --focus takes.
     """
     from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.campaign.configuration import chosen_backends
@@ -84,22 +80,18 @@ def _say_left_out(counted: Sequence[Counted]) -> None:
 
 
 def _show(comparison: FolderComparison) -> None:
-    """The measures as a table, then which attributes are mostly at a boundary."""
+    """The measures as a table, then the passes and the operators that do not occur."""
     from rich.console import Console
     from rich.table import Table
 
     console = Console(highlight=False, markup=False, emoji=False)
     table = Table(box=None, pad_edge=False)
-    for column in ("", "measure"):
-        table.add_column(column, no_wrap=True)
+    table.add_column("measure", no_wrap=True)
     for one in comparison.counted:
         table.add_column(one.name[:WIDTH], justify="right")
     table.add_column("")
-    group = ""
     for measure, figures in comparison.rows():
-        heading = measure.group if measure.group != group else ""
-        group = measure.group
-        table.add_row(heading, measure.name, *figures, measure.text)
+        table.add_row(measure.name, *figures, measure.text)
     console.print(table)
     for name, idle in comparison.idle_passes().items():
         known = len(comparison.known_passes[name])

@@ -63,10 +63,9 @@ def table(
 def _show_operators(plugins: list[Path]) -> None:
     """Prints the table. Raises: UsageError."""
     from nnfuzz.base.files import cache_folder
-    from nnfuzz.cli.operator_tables import UNKNOWN, cached_facts, operator_facts, rich_table
+    from nnfuzz.cli.operator_tables import UNKNOWN, operator_facts, rich_table
 
-    find = lambda: operator_facts(load_operators(plugins).specs())  # noqa: E731
-    operators = find() if plugins else cached_facts(cache_folder() / "operators.json", find)
+    operators = operator_facts(load_operators(plugins).specs())
     supports = _known_support(cache_folder())
     console = terminal()
     console.print(rich_table(operators, supports, console.width))

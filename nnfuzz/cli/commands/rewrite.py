@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import random
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,8 +16,6 @@ from nnfuzz.cli.options import AMOUNT, MODELS, WRITTEN
 
 if TYPE_CHECKING:
     from onnx import ModelProto
-
-    from nnfuzz.vary.rewrite.rewriting import Step
 
 DEFAULT_COUNT = 10
 SECONDS = 300.0
@@ -37,10 +33,6 @@ def rewrite(
     ] = None,
     count: Annotated[int, AMOUNT.option("How many models are made.", "N", min=1)] = DEFAULT_COUNT,
     seed: Annotated[int, MODELS.option("Same seed and model, same models.", "S", min=0)] = 0,
-    steps: Annotated[
-        str,
-        WRITTEN.option("These steps, as a finding's form names them.", "A#1+B#2"),
-    ] = "",
     list_: Annotated[
         bool, WRITTEN.option("Print all rules, and why each keeps the meaning.", "", "--list")
     ] = False,
@@ -49,7 +41,6 @@ def rewrite(
 
     \b
     nnfuzz rewrite resnet50.onnx --out variants             ten models, after random steps
-    nnfuzz rewrite model.onnx --steps times_one#5+function#12 --out one
     nnfuzz rewrite --list
 
     Inputs and outputs keep their names, dtypes and shapes. Prints a line per file, with its steps.
@@ -59,15 +50,17 @@ def rewrite(
         return
     if model is None or out is None:
         raise UsageError("nnfuzz rewrite needs a MODEL and --out DIR, or --list")
-    proto, wanted = _read(model), _parsed(steps) if steps else []
+    from nnfuzz.vary.rewrite.rewriting import draw_rewriting
+
+    proto = _read(model)
     if len(proto.graph.node) > MANY_NODES:
         tell(f"{model} has {len(proto.graph.node):,} nodes, and every step looks at all of them")
-    made = _made(proto.SerializeToString(), wanted, seed)
+    data = proto.SerializeToString()
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
-    for number in range(1 if wanted else count):
+    for number in range(count):
         with computing(SECONDS), blaming(proto, model):
-            after, done = next(made)
+            after, done = draw_rewriting(data, random.Random(f"{seed}/{number}"))
         file = out / f"{model.stem}_{number:03}.onnx"
         if names_files(after):  # a folder of its own, since others may use the same names
             file = file.with_suffix("") / "model.onnx"
@@ -99,23 +92,3 @@ def _read(file: Path) -> ModelProto:
     model = parsed_model(read_bytes(file), file)
     check_sense(model, file)
     return model
-
-
-def _parsed(steps: str) -> list[Step]:
-    from nnfuzz.vary.rewrite.rewriting import Step
-
-    try:
-        return [Step.parse(part) for part in steps.split("+")]
-    except (KeyError, ValueError) as error:
-        reason = error.args[0] if isinstance(error, KeyError) else f"{steps!r} is no list of steps"
-        raise UsageError(f"--steps: {reason}") from error
-
-
-def _made(data: bytes, steps: Sequence[Step], seed: int) -> Iterator[tuple[bytes, Sequence[Step]]]:
-    """The model after the steps; without steps, after drawn ones, again and again."""
-    from nnfuzz.vary.rewrite.rewriting import draw_rewriting, rewritten
-
-    if steps:
-        yield rewritten(data, steps)
-    for number in itertools.count():
-        yield draw_rewriting(data, random.Random(f"{seed}/{number}"))

@@ -41,7 +41,6 @@ def select(
     \b
     nnfuzz select models --count 100 --out few
     nnfuzz select models --backend tvm --max-time 2m --out two-minutes-of-tvm
-    nnfuzz select models more --max-bytes 20M --out ours
 
     Counted are operators, their dtypes, ranks and attributes, which operator reads which, and the
     passes of the compilers of --backend that change something. These compilers run every model

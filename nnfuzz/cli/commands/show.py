@@ -41,9 +41,7 @@ def show(
     nnfuzz show campaign/findings/tvm-mismatch-eaa1ca026673/reduced
     nnfuzz show resnet50.onnx --svg resnet50.svg
 
-    One line per input, weight, node and output, with dtypes and shapes; symbolic dimensions have
-    their names, sizes that ONNX cannot infer are "?". The model may have operators without a spec.
-    nnfuzz check finds out whether compilers compute it right.
+    One line per input, weight, node and output; sizes that ONNX cannot infer are "?".
     """
     from nnfuzz.findings.drawing import draw
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nnfuzz.cli.ci import JUnit, SummaryMd, shard, write_json, write_reports
-from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK, tell, writing
+from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK
 from nnfuzz.cli.options import AMOUNT, OTHERS, REPORTED, TESTED, Levels, Plugins
 from nnfuzz.cli.values import duration, listed
 
@@ -74,16 +75,12 @@ def verify(
 
     \b
     nnfuzz verify models --backend tvm
-    nnfuzz verify onnx/backend/test/data/node --backend onnxruntime --junit results.xml
     nnfuzz verify models -b tvm --findings found && nnfuzz reduce found/FINDING
-    nnfuzz verify models -b tvm --shard 2/8 --known known.txt --summary-md summary.md
 
-    Models that nnfuzz generate has written are judged by the error envelope of their graph. Others
-    need to agree as their data.json says, else to rtol, atol of 1e-6, 1e-7 (float64), 1e-3, 1e-6
-    (float32), 1e-2, 1e-3 (float16) or 5e-2, 1e-2 (bfloat16), discrete values exactly. A model
-    that the compiler itself calls unsupported is skipped. Exit codes: 0 nothing fails but known
-    failures, 1 a model fails or could not be run, 2 wrong usage, 3 a fault of nnfuzz itself, 4
-    nothing that ran could be compared. The last line counts results that were not compared.
+    Models that nnfuzz generate has written are judged by the error envelope of their graph, others
+    by the tolerances of their data.json or usual ones. A model that the compiler itself calls
+    unsupported is skipped. Exit codes: 0 nothing fails but known failures, 1 a model fails or could
+    not be run, 2 wrong usage, 3 a fault of nnfuzz itself, 4 nothing that ran could be compared.
     """
     from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.cli.corpus import save_failures
@@ -99,26 +96,14 @@ def verify(
     seconds = duration(time) if time is not None else math.inf
     spec = BackendRegistry.discover(plugin or []).parse(backend)
     tests = [test for index, test in enumerate(tests_in(folder)) if chosen.owns(index)]
-    verified = run(tests, spec, listed(level), expected.judge, seconds, _show, steps)
-    notes = expected.notes(verified)
+    keep = partial(save_failures, findings) if findings else None
+    verified = run(tests, spec, listed(level), expected.judge, seconds, _show, steps, keep)
     if results is not None:
         about = {"backend": str(spec), "folder": folder.resolve().name}
         write_json(results, to_json(verified, about))
     title = f"{folder.resolve().name}: {spec}" + (f", part {part}" if part else "")
-    write_reports(verified, title, title, notes, junit, summary_md)
+    write_reports(verified, title, title, (), junit, summary_md)
     _summary(verified)
-    for note in notes:
-        tell(note)
-    if findings is not None:
-        failed = {r.test for r in verified if r.status == "failed"}
-        wrong = [test for test in tests if test.name in failed]
-        saved = save_failures(findings, wrong, backend, listed(level), plugin or [])
-        with writing(findings):
-            for test, folders, why in saved:
-                for path in folders:
-                    typer.echo(f"finding of {test.name}: {path}")
-                if why:
-                    tell(f"{test.name} gives no finding: {why}")
     raise typer.Exit(_exit_code(verified))
 
 

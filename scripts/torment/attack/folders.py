@@ -37,7 +37,7 @@ def use_finding(folder: Path, rng: random.Random) -> str:
     try:
         consent = Consent(folder)
         found = open_finding(folder, consent)
-        backend_of(found, "onnxruntime", [], consent)
+        backend_of(found, "onnxruntime", consent)
         if found.case.model:
             _producer().check(found.case)
             outputs = {o.target: o.outputs for o in found.outcomes if o.outputs}
