@@ -1,7 +1,7 @@
 """Inputs and outputs of a model that are maps or texts.
 
 The graph of a test case has tensors of numbers at its ends, and so have its inputs and its expected
-outputs. The file may have them written as strings (nnfuzz.vary.rewrite.strings): such an input or
+outputs. The file may have them written as strings (nnfuzz.vary.rewrite.spelling): such an input or
 output says in its `doc_string` which tensor it packs. What a ZipMap makes packs the matrix that it
 reads. Between the two stand `packed` and `unpacked`, which a backend's program is wrapped with
 (nnfuzz.backend.contract.Executable).

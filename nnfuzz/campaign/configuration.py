@@ -294,7 +294,7 @@ def _unrewritten(
     """Operators that a backend does not take, so that no rewrite adds them, and external data if
     no backend loads files. Raises: RunnerError.
     """
-    from nnfuzz.vary.rewrite.files import EXTERNAL_FAMILY
+    from nnfuzz.vary.rewrite.data import EXTERNAL_FAMILY
 
     refused: dict[str, None] = {} if loads_files else {EXTERNAL_FAMILY: None}
     for runner in runners:

@@ -18,8 +18,7 @@ from nnfuzz.backend.agreement import beyond
 from nnfuzz.backend.deviation import SATURATES, TF32, Deviation
 from nnfuzz.compare.edges import enclosure
 from nnfuzz.compare.envelope import Envelope, envelope, envelopes, node_intervals
-from nnfuzz.compare.precision import PRECISIONS, Precision
-from nnfuzz.compare.reference import reference
+from nnfuzz.compare.reference import PRECISIONS, Precision, reference
 from nnfuzz.compare.verdict import outside
 from nnfuzz.ir.dtypes import DType, held, plain
 from nnfuzz.ir.graph import Graph, Node

@@ -19,14 +19,15 @@ import torch
 from torch import Tensor
 
 from nnfuzz.compare.mismatch import Width
-from nnfuzz.compare.precision import (
+from nnfuzz.compare.reference import (
     PRECISIONS,
     Precision,
+    ReferenceFault,
     is_single_integer,
     overflow_masked,
+    reference,
     representable,
 )
-from nnfuzz.compare.reference import ReferenceFault, reference
 from nnfuzz.ir.dtypes import DType, plain
 from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.operators.carriers import array, settled, unfit

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nnfuzz.compare.envelope import Enclosure
 from nnfuzz.compare.mismatch import Loss
-from nnfuzz.compare.precision import PRECISIONS
+from nnfuzz.compare.reference import PRECISIONS
 from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.operators.foreign import Opaque
 from nnfuzz.operators.intervals import Interval

@@ -1,22 +1,85 @@
-"""The reference: a concrete graph, operator by operator, in float64.
-
-Values of every floating dtype are carried as float64 tensors, integers and booleans in their own
-dtype (or its carrier, see nnfuzz.operators.carriers) with its wrap-around. `Cast` rounds to its
-target and is lifted back to float64.
+"""The reference: a concrete graph, operator by operator, in float64; working dtypes, and the same
+graph in the next wider ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.ir.graph import Graph, Node
+from nnfuzz.ir.graph import Graph, GraphError, Node, Value
 from nnfuzz.operators.carriers import settled, tensor
-from nnfuzz.operators.operator import flatten
+from nnfuzz.operators.intervals import Interval
+from nnfuzz.operators.operator import ConstraintError, OpSpec, flatten
+from nnfuzz.operators.rounding import underflow
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """Constants of a working dtype.
+
+    u: unit roundoff. tiny: where flushing to zero or gradual underflow act. greatest: the largest
+    finite number. twice: 2 for float64, whose reference carries an error of its own.
+    """
+
+    dtype: torch.dtype
+    u: float
+    tiny: float
+    greatest: float
+    twice: float
+
+    @classmethod
+    def of(cls, dtype: DType) -> Precision:
+        """The constants of a floating dtype."""
+        u, twice = dtype.unit_roundoff, 2.0 if dtype is DType.FLOAT64 else 1.0
+        return cls(dtype.torch, u, underflow(u), dtype.limits[1], twice)
+
+
+PRECISIONS: Mapping[DType, Precision] = MappingProxyType(
+    {d: Precision.of(d) for d in DType if d.is_float}
+)
+
+
+def representable(y: Tensor, precision: Precision, inputs: list[Interval]) -> Tensor:
+    """Mask of elements of `y` (+ - * / sqrt of the inputs) that the working dtype holds exactly.
+
+    Zero is, other numbers that may be flushed to zero are not. In float64 every result is; there
+    the test is whether result and operands fit float32, so that no bit was lost.
+    """
+    if precision.dtype is not torch.float64:
+        return (y.to(precision.dtype) == y) & ((y.abs() >= precision.tiny) | (y == 0))
+    fits = y.float() == y
+    for interval in inputs:
+        fits = fits & (interval.lo.float() == interval.lo) & (interval.hi.float() == interval.hi)
+    return fits
+
+
+def is_single_integer(interval: Interval) -> bool:
+    """Whether every element of an interval is a single integer."""
+    return interval.exact and bool((interval.lo == interval.lo.round()).all())
+
+
+def overflow_masked(interval: Interval, ref: Tensor, precision: Precision) -> Interval:
+    """The interval with elements masked that may overflow the working dtype or are not a number."""
+    greatest = precision.greatest
+    if interval.any is None and bool(
+        ((interval.lo >= -greatest) & (interval.hi <= greatest)).all()
+    ):
+        return interval
+    bad = ~((interval.lo >= -greatest) & (interval.hi <= greatest))
+    if interval.any is not None:
+        bad = bad | interval.any
+    # Masked elements get a tame number, so that they do not spoil their neighbours.
+    tame = torch.nan_to_num(ref, 0.0, 0.0, 0.0).clamp(-greatest, greatest)
+    lo = torch.where(bad, tame, interval.lo)
+    return Interval(lo, lo if interval.exact else torch.where(bad, tame, interval.hi), bad)
 
 
 class ReferenceFault(RuntimeError):
@@ -72,3 +135,53 @@ def _computed(graph: Graph, node: Node, inputs: list[Tensor]) -> list[Tensor]:
 
 def _brief(x: Tensor) -> str:
     return f"{str(x.dtype).removeprefix('torch.')}{list(x.shape)}"
+
+
+WIDER = {
+    DType.FLOAT16: DType.FLOAT32,
+    DType.BFLOAT16: DType.FLOAT32,
+    DType.FLOAT32: DType.FLOAT64,
+}
+
+
+def lift(graph: Graph, params: Mapping[str, np.ndarray]) -> tuple[Graph, dict[str, np.ndarray]]:
+    """The graph with 16-bit floats as float32 and float32 as float64, and its inputs and weights.
+
+    Values keep their numbers; names, shapes and the order of nodes stay. Attributes that hold a
+    dtype (Cast) follow.
+
+    Raises: LiftError if an operator does not admit the wider dtype, or there is nothing to lift.
+    """
+    if not any(v.type.dtype in WIDER for v in graph.values.values()):
+        raise LiftError("no value is float16, bfloat16 or float32")
+    wide = Graph(
+        {n: Value(n, v.type.with_dtype(_wider(v.type.dtype))) for n, v in graph.values.items()},
+        [Node(_lifted_operator(n.op), n.inputs, n.outputs) for n in graph.nodes],
+        list(graph.inputs),
+        list(graph.weights),
+        list(graph.outputs),
+    )
+    try:
+        wide.verify()
+    except (GraphError, ConstraintError) as error:
+        raise LiftError(str(error)) from error
+    names = (*graph.inputs, *graph.weights)
+    return wide, {n: np.asarray(params[n]).astype(wide.type(n).dtype.numpy) for n in names}
+
+
+class LiftError(ValueError):
+    """A graph cannot be retyped to wider floating dtypes."""
+
+
+def _wider(dtype: DType) -> DType:
+    return WIDER.get(dtype, dtype)
+
+
+def _lifted_operator(op: OpSpec) -> OpSpec:
+    if not any(isinstance(v, DType) for v in op.attributes.values()):
+        return op
+    return type(op)(**{k: _attribute(v) for k, v in op.attributes.items()})
+
+
+def _attribute(value: Any) -> object:
+    return _wider(value) if isinstance(value, DType) else value

@@ -23,7 +23,7 @@ from nnfuzz.experiment.compilers import examine
 from nnfuzz.experiment.result import Result, Workbench
 from nnfuzz.findings.folder import read_finding
 from nnfuzz.findings.report import tracker_report
-from nnfuzz.materialize.oldest import at_oldest_opset
+from nnfuzz.materialize.older import at_oldest_opset
 from nnfuzz.records.finding import Finding
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.client import ProducerClient

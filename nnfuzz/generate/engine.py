@@ -12,11 +12,10 @@ from typing import Any, Protocol
 from nnfuzz.generate.binning import rebin
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
-from nnfuzz.generate.coverage_target import CoverageTarget
-from nnfuzz.generate.motif_turns import MotifTurn
 from nnfuzz.generate.moves import GraphGrower
 from nnfuzz.generate.resizing import Resizable
 from nnfuzz.generate.splice import splice
+from nnfuzz.generate.turns import CoverageTarget, MotifTurn
 from nnfuzz.ir.graph import Graph
 from nnfuzz.operators.draw import Draw
 from nnfuzz.solve.session import SolverSession

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
-from nnfuzz.generate.writable import NODES, operators_written
+from nnfuzz.generate.turns import NODES, operators_written
 from nnfuzz.operators.motif import Motif
 from nnfuzz.operators.operator import OpSpec
 

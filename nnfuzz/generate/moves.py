@@ -12,12 +12,11 @@ from dataclasses import replace
 
 from nnfuzz.generate.catalog import Catalog, OpSignature, WeightedGroup, weighted
 from nnfuzz.generate.config import GenerateConfig
-from nnfuzz.generate.coverage_target import CoverageTarget
 from nnfuzz.generate.growth import Growth, Mark
 from nnfuzz.generate.large import large_tensor
-from nnfuzz.generate.motif_turns import MotifTurn
 from nnfuzz.generate.motifs import EXACT, SPARE, MissingOperator, NearMiss, plant, read_last, ways
 from nnfuzz.generate.novelty import REJECTED, Vertex, rejects, vertex
+from nnfuzz.generate.turns import CoverageTarget, MotifTurn
 from nnfuzz.generate.values import FREE, INDEX, Placeholder, Plan, placeholders
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.types import TensorType

@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
-from nnfuzz.generate.coverage_target import CoverageTarget
 from nnfuzz.generate.engine import Direct, Generated, Kept
-from nnfuzz.generate.motif_turns import MotifTurn
 from nnfuzz.generate.moves import GraphGrower
+from nnfuzz.generate.turns import CoverageTarget, MotifTurn
 from nnfuzz.ir.graph import Graph, Node, Value, pruned
 from nnfuzz.ir.support_key import edge_key
 from nnfuzz.ir.types import TensorType

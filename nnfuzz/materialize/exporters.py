@@ -13,7 +13,7 @@ from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.opset_imports import OWN_DOMAINS
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import dynamo, emit, torchscript
-from nnfuzz.materialize.dynamic import emit_dynamic
+from nnfuzz.materialize.emit import emit_dynamic
 from nnfuzz.materialize.errors import ExportError, OpsetError
 from nnfuzz.materialize.module import Array, GraphModule, execute_checked, tensors
 from nnfuzz.materialize.names import readmit, redeclare, restore

@@ -1,19 +1,18 @@
-"""How nodes are written for opsets before 13, and which ones cannot be written there.
-
-Operator specs lower themselves to opset 13 and later. For an older opset, operands become the
-attributes that they were; below WHOLE, where operators lacked more than that, a node is held
-against the schema of its opset, and what it cannot say is an error.
+"""How nodes are written for opsets before 13, which ones cannot be written there, and the oldest
+opset at which a model says the same.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import onnx
 from onnx import defs, helper
 
 from nnfuzz.ir.types import TensorType
+from nnfuzz.materialize.protos import ir_version
 
 CHANGED = 13
 """The opset from which on nodes are as operator specs lower them."""
@@ -139,3 +138,32 @@ def exchanged_with_last(axis: int, rank: int) -> list[int] | None:
     order = list(range(rank))
     order[axis], order[-1] = order[-1], order[axis]
     return None if axis == rank - 1 else order
+
+
+def at_oldest_opset(model: bytes) -> bytes:
+    """The model, declared for the oldest opset at which all of its operators have the schemas that
+    they have now, and for the IR version that goes with it, so that old compilers read it.
+
+    What has operators of other domains or functions stays as it is.
+    """
+    proto = onnx.load_model_from_string(model)
+    opsets = {entry.domain: entry.version for entry in proto.opset_import}
+    if opsets.keys() - {"", "ai.onnx"} or proto.functions:
+        return model
+    newest = max(opsets.values())
+    since = [defs.get_schema(name, newest, "").since_version for name in _operators(proto.graph)]
+    oldest = max(WHOLE, *since)
+    if oldest >= newest:
+        return model
+    del proto.opset_import[:]
+    proto.opset_import.add(domain="", version=oldest)
+    proto.ir_version = ir_version(oldest)
+    return proto.SerializeToString()
+
+
+def _operators(graph: onnx.GraphProto) -> Iterator[str]:
+    for node in graph.node:
+        yield node.op_type
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                yield from _operators(inner)

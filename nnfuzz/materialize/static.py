@@ -16,9 +16,8 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize.expansion import expansion
 from nnfuzz.materialize.facts import Facts, expressed, is_static
 from nnfuzz.materialize.inference import infer, plain_step
-from nnfuzz.materialize.pinning import decides
+from nnfuzz.materialize.pinning import assignments, decides, literals, open_sizes, sized
 from nnfuzz.materialize.regions import NodeGroup, regions
-from nnfuzz.materialize.sizing import assignments, literals, open_sizes, sized
 from nnfuzz.materialize.walk import graphs, reads
 
 NOTHING_COMPUTED = "the model computes nothing from its inputs"

@@ -104,7 +104,7 @@ class Motif:
     begin: draws the type of a new value that it can start from, or None, for weights of dtypes;
     None for a motif that starts from any value. skeleton: whether it is a
     part of a model that people deploy, too large to be one motif of several; skeletons have a share
-    of the test cases of their own (nnfuzz.generate.motif_turns).
+    of the test cases of their own (nnfuzz.generate.turns).
     """
 
     name: str

@@ -40,8 +40,8 @@ from nnfuzz.sandbox.job import Report, does
 from nnfuzz.testcase.bench import CaseBench
 from nnfuzz.testcase.case import CaseConfig, ModelError, TestCase
 from nnfuzz.testcase.foreign import case_of_model
+from nnfuzz.testcase.foreign_inputs import single_node
 from nnfuzz.testcase.service import COLLECTED, BenchService
-from nnfuzz.testcase.single_node import single_node
 from nnfuzz.triage.keys import Claim, Hypothesis
 from nnfuzz.triage.title import needed_attributes, unwritten
 from nnfuzz.vary.rewrite.rewriting import Written, parse_form, write_form

@@ -21,8 +21,8 @@ from nnfuzz.compare.criterion import Criterion
 from nnfuzz.compare.deviating import explanation
 from nnfuzz.compare.edges import enclosure
 from nnfuzz.compare.flip import PYTORCH
-from nnfuzz.compare.lift import lift
 from nnfuzz.compare.mismatch import Verdict
+from nnfuzz.compare.reference import lift
 from nnfuzz.compare.verdict import judged
 from nnfuzz.ir.graph import Graph, pruned
 from nnfuzz.materialize.exporters import all_exporters
@@ -97,7 +97,7 @@ class CaseBench:
         return self._exported(case, graph)
 
     def lift(self, case: TestCase) -> TestCase:
-        """The same model in the next wider floating dtypes (see nnfuzz.compare.lift).
+        """The same model in the next wider floating dtypes (see nnfuzz.compare.reference).
 
         Raises: LiftError, ExportError, and as the exporters do.
         """

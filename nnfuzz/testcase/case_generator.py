@@ -15,10 +15,10 @@ from nnfuzz.base.code_paths import CodePaths
 from nnfuzz.check.versions import admitted_by_schema
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
-from nnfuzz.generate.coverage_target import CoverageTarget, CoverageTargets
 from nnfuzz.generate.engine import Generated, Kept
 from nnfuzz.generate.engines import engine
 from nnfuzz.generate.focus import focused_weights
+from nnfuzz.generate.turns import CoverageTarget, CoverageTargets
 from nnfuzz.inputs.search import DRAWS_ONLY, Found, NotFound, SearchConfig, search
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.support_key import SupportKey

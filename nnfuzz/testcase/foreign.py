@@ -22,7 +22,7 @@ from nnfuzz.ir.opset_imports import OWN_DOMAINS
 from nnfuzz.materialize.importing import ImportedModel, import_onnx, rename
 from nnfuzz.materialize.module import execute, tensors
 from nnfuzz.materialize.opsets import READ_FROM, opset_range
-from nnfuzz.materialize.sizing import UNKNOWN_SIZE
+from nnfuzz.materialize.pinning import UNKNOWN_SIZE
 from nnfuzz.materialize.static import NothingComputed, OnnxImportError
 from nnfuzz.materialize.walk import qualified_name, reads
 from nnfuzz.operators.carriers import array

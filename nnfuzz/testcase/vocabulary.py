@@ -17,7 +17,7 @@ from nnfuzz.check.versions import admitted_by_schema, newest_of_version, version
 from nnfuzz.generate.catalog import Catalog, NothingLeft
 from nnfuzz.generate.config import DTYPE_WEIGHTS, GenerateConfig
 from nnfuzz.generate.focus import AGAIN, AIMED, touching
-from nnfuzz.generate.writable import writable
+from nnfuzz.generate.turns import writable
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.materialize.exporters import Exporter
 from nnfuzz.materialize.opsets import exporter_of, opset_of, opset_range

@@ -14,12 +14,12 @@ import numpy as np
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.engine import Generated
 from nnfuzz.generate.large import LARGE
-from nnfuzz.generate.motif_turns import motif_turns, skeleton_turns
 from nnfuzz.generate.resizing import Resizable
+from nnfuzz.generate.turns import motif_turns, skeleton_turns
 from nnfuzz.inputs.edges import at_edges, expected
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.sizes import join_copies
-from nnfuzz.materialize.dynamic import SizeError, emit_dynamic
+from nnfuzz.materialize.emit import SizeError, emit_dynamic
 from nnfuzz.materialize.older import WHOLE
 from nnfuzz.materialize.opsets import DYNAMIC, opset_of
 from nnfuzz.operators.motif import MISSED

@@ -18,7 +18,7 @@ import numpy as np
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.engine import Generated, Kept
-from nnfuzz.generate.motif_turns import MotifTurn
+from nnfuzz.generate.turns import MotifTurn
 from nnfuzz.inputs.search import Found
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.support_key import SupportKey

@@ -16,14 +16,15 @@ from nnfuzz.check import instances, reference_implementations
 from nnfuzz.check.instances import OpInstance
 from nnfuzz.compare.edges import enveloped_at_edges
 from nnfuzz.compare.envelope import Envelope, enveloped, envelopes, node_intervals
-from nnfuzz.compare.lift import LiftError, lift
-from nnfuzz.compare.precision import (
+from nnfuzz.compare.reference import (
     PRECISIONS,
+    LiftError,
     is_single_integer,
+    lift,
     overflow_masked,
+    reference,
     representable,
 )
-from nnfuzz.compare.reference import reference
 from nnfuzz.compare.verdict import compare, judge
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value

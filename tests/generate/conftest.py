@@ -9,8 +9,8 @@ import pytest
 from nnfuzz.check.versions import admitted_by_schema
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
-from nnfuzz.generate.coverage_target import CoverageTargets
 from nnfuzz.generate.engines import MADE, engine
+from nnfuzz.generate.turns import CoverageTargets
 from nnfuzz.ir.graph import Graph
 from nnfuzz.operators.registry import OpRegistry
 

@@ -10,11 +10,10 @@ import pytest
 from nnfuzz.generate.arrangements import Arrangement
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
-from nnfuzz.generate.coverage_target import CYCLE, TURNS, CoverageTargets
 from nnfuzz.generate.engines import MADE, engine
 from nnfuzz.generate.focus import focused_weights, touching
 from nnfuzz.generate.pairs import Pair
-from nnfuzz.generate.writable import writable
+from nnfuzz.generate.turns import CYCLE, TURNS, CoverageTargets, writable
 from nnfuzz.operators.motif import load_motifs, motif
 from nnfuzz.operators.registry import OpRegistry
 

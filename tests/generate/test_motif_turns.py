@@ -11,20 +11,21 @@ import pytest
 from nnfuzz.check.versions import admitted_by_schema
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
-from nnfuzz.generate.coverage_target import CYCLE as BEGUN
-from nnfuzz.generate.coverage_target import TURNS, turn_number
 from nnfuzz.generate.engines import MADE, engine
 from nnfuzz.generate.misses import KINDS
-from nnfuzz.generate.motif_turns import (
+from nnfuzz.generate.motifs import EXACT, SPARE
+from nnfuzz.generate.moves import AROUND
+from nnfuzz.generate.turns import (
     CYCLE,
     EXACTS,
     MISSES,
+    TURNS,
     motif_turns,
     skeleton_turns,
+    turn_number,
     turns_of,
 )
-from nnfuzz.generate.motifs import EXACT, SPARE
-from nnfuzz.generate.moves import AROUND
+from nnfuzz.generate.turns import CYCLE as BEGUN
 from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.motif import MISSED, load_motifs
 from nnfuzz.operators.registry import OpRegistry

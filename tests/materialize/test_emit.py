@@ -23,8 +23,7 @@ from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.sizes import join_copies
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import protos
-from nnfuzz.materialize.dynamic import SizeError, emit_dynamic
-from nnfuzz.materialize.emit import OPSETS, Emitter, emit_model
+from nnfuzz.materialize.emit import OPSETS, Emitter, SizeError, emit_dynamic, emit_model
 from nnfuzz.materialize.errors import OpsetError
 from nnfuzz.materialize.exporters import all_exporters
 from nnfuzz.materialize.importing import import_onnx, opaque_nodes
@@ -32,7 +31,7 @@ from nnfuzz.materialize.liveness import without_dead_nodes
 from nnfuzz.materialize.module import execute, tensors
 from nnfuzz.materialize.names import redeclare, restore
 from nnfuzz.materialize.opsets import DYNAMIC
-from nnfuzz.materialize.sizing import UNKNOWN_SIZE
+from nnfuzz.materialize.pinning import UNKNOWN_SIZE
 from nnfuzz.materialize.validity import invalid
 from nnfuzz.operators.operator import OpSpec
 from nnfuzz.operators.registry import OpRegistry

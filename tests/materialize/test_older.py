@@ -14,8 +14,7 @@ from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize.emit import Emitter, emit_model, writable_part
 from nnfuzz.materialize.importing import ImportedModel, import_onnx, rename
-from nnfuzz.materialize.older import NotWritten, exchanged_with_last
-from nnfuzz.materialize.oldest import at_oldest_opset
+from nnfuzz.materialize.older import NotWritten, at_oldest_opset, exchanged_with_last
 from nnfuzz.materialize.static import OnnxImportError
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer

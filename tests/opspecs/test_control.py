@@ -16,7 +16,7 @@ from nnfuzz.check.instances import OpInstance
 from nnfuzz.check.reference_implementations import one_node
 from nnfuzz.check.runtimes import run_reference
 from nnfuzz.compare.envelope import Tracked, enclosed
-from nnfuzz.compare.precision import PRECISIONS
+from nnfuzz.compare.reference import PRECISIONS
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.body import Body, BodyStep

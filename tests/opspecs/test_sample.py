@@ -17,7 +17,7 @@ from nnfuzz.opspecs.suppression import NonMaxSuppression
 from nnfuzz.opspecs.unpool import MaxPoolIndices, MaxUnpool
 
 from nnfuzz.compare.envelope import Tracked, admitted, enclosed
-from nnfuzz.compare.precision import PRECISIONS
+from nnfuzz.compare.reference import PRECISIONS
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.operators.intervals import Interval
 from nnfuzz.operators.operator import ConstraintError

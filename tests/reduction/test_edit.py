@@ -21,7 +21,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.sizes import copies, operators
 from nnfuzz.ir.types import TensorType
-from nnfuzz.materialize.dynamic import SizeError, emit_dynamic
+from nnfuzz.materialize.emit import SizeError, emit_dynamic
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.reduction.cuts import LARGE

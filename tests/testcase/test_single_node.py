@@ -6,7 +6,7 @@ import pytest
 from onnx import parser
 
 from nnfuzz.testcase.case import ModelError
-from nnfuzz.testcase.single_node import single_node
+from nnfuzz.testcase.foreign_inputs import single_node
 
 MODEL = """
 <ir_version: 9, opset_import: ["" : 20]>

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import onnx
 
-from nnfuzz.vary.rewrite import control, data, files, functions, operators, spelling, strings
+from nnfuzz.vary.rewrite import control, data, operators, spelling
 from nnfuzz.vary.rewrite.draft import Draft, Kind, Region, Rule
 
 if TYPE_CHECKING:
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
     from nnfuzz.materialize.module import Array
 
 _ALL = (
-    *(functions.RULES + control.RULES + files.RULES + data.RULES),
-    *(operators.RULES + strings.RULES + spelling.RULES),
+    *(control.RULES + data.RULES),
+    *(operators.RULES + spelling.RULES),
 )
 RULES: Mapping[str, Rule] = {rule.name: rule for rule in _ALL}
 assert len(RULES) == len(_ALL), "two rewrites have the same name"
 USUAL = (Kind.REWRITE, Kind.SPELLING, Kind.FORM)
 """Kinds of rules after which a model has the same inputs and outputs and is one file."""
 FEATURES: Mapping[str, str] = {
-    functions.FAMILY: functions.function.name,
+    control.FUNCTIONS: control.function.name,
     "If": control.if_constant.name,
     "Loop": control.loop_once.name,
     "Scan": control.scan_once.name,
     operators.EMPTY: operators.joined_with_nothing.name,
-    files.EXTERNAL_FAMILY: files.external_data.name,
-    **{rule.family: rule.name for rule in strings.RULES},
+    data.EXTERNAL_FAMILY: data.external_data.name,
+    **{rule.family: rule.name for rule in spelling.RULES if rule.family == spelling.STRINGS},
 }
 """Features that some compilers do not support -> a rule that brings the feature into a model."""
 

@@ -1,0 +1,281 @@
+"""What the graph of a test case begins with: an operator with its dtype and rank, or a motif, each
+in its turn, so that rare ones occur.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+import zlib
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from nnfuzz.generate.arrangements import Arrangement
+from nnfuzz.generate.catalog import Catalog, OpSignature
+from nnfuzz.generate.config import GenerateConfig
+from nnfuzz.generate.growth import Growth
+from nnfuzz.generate.misses import KINDS
+from nnfuzz.generate.motifs import EXACT, MissingOperator, NearMiss, plant
+from nnfuzz.generate.pairs import Pair
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.graph import Node
+from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.draw import Draw
+from nnfuzz.operators.motif import MISSED, Motif
+from nnfuzz.operators.operator import OpSpec
+from nnfuzz.solve.store import DecidedStore
+
+TARGET_CYCLE = 5
+"""Length of the cycle of test cases; two in five begin with a coverage target."""
+TURNS = (1, 3)
+"""The positions in the cycle whose graphs begin with a coverage target."""
+
+
+@dataclass(frozen=True)
+class CoverageTarget:
+    """The operator, dtype and rank with which a graph must begin.
+
+    signatures: those that share the dtype of one input or of the output. rank: of the first input.
+    """
+
+    spec: type[OpSpec]
+    signatures: tuple[OpSignature, ...]
+    rank: int
+
+
+class CoverageTargets:
+    """The coverage targets of a catalog, which take turns by the index of the test case."""
+
+    def __init__(self, catalog: Catalog, focus: Collection[str] = ()) -> None:
+        """focus: names of the operators that the targets have, as far as there are any; none: of
+        all operators.
+        """
+        self.catalog = catalog
+        aimed = {spec: found for spec, found in catalog.signatures.items() if spec.name in focus}
+        self._signatures = aimed or catalog.signatures
+        self.focused = bool(aimed)
+
+    @cached_property
+    def all(self) -> list[CoverageTarget]:
+        """Every dtype of every required input and output, and every rank of a first input."""
+        signatures = self._signatures.items()
+        by_operator = [_targets_of(spec, tuple(found)) for spec, found in signatures]  # type: ignore[arg-type]
+        # Those of one operator are far apart.
+        return [t for layer in itertools.zip_longest(*by_operator) for t in layer if t is not None]
+
+    def pick(self, seed: int, index: int, always: bool = False) -> CoverageTarget | None:
+        """The target of a test case; None for most unless there always shall be one."""
+        number = index if always else turn_number(index, TARGET_CYCLE, TURNS)
+        if number is None:
+            return None
+        offset = zlib.crc32(f"{seed}/spot".encode())  # a salt; another one makes other test cases
+        return self.all[(number + offset) % len(self.all)]
+
+
+def turn_number(index: int, cycle: int, positions: Sequence[int]) -> int | None:
+    """How many test cases before an index stand at the same positions of the cycle of test cases;
+    None if the index does not stand at one of them.
+    """
+    turn = index % cycle
+    if turn not in positions:
+        return None
+    return index // cycle * len(positions) + positions.index(turn)
+
+
+@lru_cache(maxsize=1 << 12)
+def _targets_of(
+    spec: type[OpSpec], signatures: tuple[OpSignature, ...]
+) -> tuple[CoverageTarget, ...]:
+    """Kept, since most operators have the same signatures at every opset and in every epoch."""
+    groups: dict[tuple[OpSignature, ...], None] = {}  # each once: most outputs follow an input
+    for variable in (*spec.bound(), None):
+        found: defaultdict[DType, list[OpSignature]] = defaultdict(list)
+        for signature in signatures:
+            found[signature.binding[variable] if variable else signature.output].append(signature)
+        groups.update(dict.fromkeys(map(tuple, found.values())))
+    lo, hi = spec.inputs[0].ranks
+    ranks = range(lo, hi + 1)
+    every = range(max(len(groups), len(ranks)))
+    turns = zip(every, itertools.cycle(groups), itertools.cycle(ranks))
+    return tuple(CoverageTarget(spec, group, rank) for _, group, rank in turns)
+
+
+CYCLE = 10
+"""Length of the cycle of test cases in which some have turns; none of these begins with a coverage
+target (nnfuzz.generate.turns)."""
+MISSES, EXACTS = (0, 4, 7), (5, 9)
+"""The positions in the cycle of near misses of motifs, and of motifs as they are."""
+ALTERNATIVES = 2
+"""Turns of which a test case takes the first that fits: many kinds of near misses do not exist of a
+motif, and some motifs have an operator that an opset lacks."""
+ATTEMPTS = 10
+"""Attempts at each of them."""
+MUTATED = 1 / 3
+"""Probability that a skeleton is planted as a near miss."""
+TURNS_OF_ONE = 2
+"""Turns of a skeleton of weight 1 in a cycle of all of them."""
+
+
+@dataclass(frozen=True)
+class MotifTurn:
+    """A motif to plant. kind: of near miss (nnfuzz.generate.misses); "": the motif as it is."""
+
+    motif: Motif
+    kind: str = ""
+
+    def ways(self, draw: Draw) -> Iterator[NearMiss]:
+        """How to plant it, the first that succeeds being taken; the last ways may miss it in any
+        of its operators."""
+        if self.motif.skeleton and draw.chance(MUTATED):
+            for _ in range(ATTEMPTS):
+                yield NearMiss(draw.shuffled(tuple(KINDS)), draw.integer(1, self.motif.size))
+        for attempt in range(ATTEMPTS):
+            place = 1 if attempt else draw.integer(1, self.motif.size)
+            yield NearMiss((self.kind,), place) if self.kind else EXACT
+
+
+def skeleton_turns(catalog: Catalog, seed: int, index: int, share: float) -> Sequence[MotifTurn]:
+    """The skeletons of which a test case takes the first that fits; none for most test cases.
+
+    share: of the test cases that have one.
+    """
+    number = _skeleton_number(seed, index, share)
+    if number is None or not catalog.skeletons:
+        return ()
+    known = {motif.name: motif for motif in catalog.skeletons}
+    order = _permuted_skeletons(seed, tuple((m.name, turns_of(m)) for m in known.values()))
+    chosen = (order[(number + i) % len(order)] for i in range(ALTERNATIVES))
+    return [MotifTurn(known[name]) for name in dict.fromkeys(chosen)]
+
+
+def turns_of(skeleton: Motif) -> int:
+    """How many turns a skeleton has in a cycle of all of them."""
+    return max(1, round(skeleton.weight * TURNS_OF_ONE))
+
+
+def motif_turns(catalog: Catalog, seed: int, index: int) -> Sequence[MotifTurn]:
+    """The turns of which a test case takes the first that fits; none for five test cases in ten."""
+    for kinds, positions in ((tuple(KINDS), MISSES), (("",), EXACTS)):
+        number = turn_number(index, CYCLE, positions)
+        if number is not None:
+            motifs = _turning(catalog.motifs)
+            order = _permuted(seed, tuple(motifs), kinds)
+            # Alternatives are far from each other, so that no turn follows many failing ones.
+            places = (number + i * len(order) // ALTERNATIVES for i in range(ALTERNATIVES))
+            chosen = (order[place % len(order)] for place in places if order)
+            return [MotifTurn(motifs[name], kind) for name, kind in dict.fromkeys(chosen)]
+    return ()
+
+
+def _skeleton_number(seed: int, index: int, share: float) -> int | None:
+    """How many test cases before an index have a skeleton; None if that of the index has none.
+
+    The indexes are cut into stretches, one of which has one at a random position.
+    """
+    if not share:
+        return None
+    number = int(index * share)
+    first, end = math.ceil(number / share), math.ceil((number + 1) / share)
+    draw = zlib.crc32(f"{seed}/{number}/skeleton".encode()) / 2**32
+    return number if index == first + int(draw * (end - first)) else None
+
+
+@lru_cache(maxsize=64)
+def _turning(motifs: tuple[Motif, ...]) -> Mapping[str, Motif]:
+    """The motifs that have turns, by name: pairs are too many, an arrangement is frequent anyway,
+    and a weight of 0 switches a motif off.
+    """
+    left_out = Pair, Arrangement
+    return {m.name: m for m in motifs if m.weight and not isinstance(m.write, left_out)}
+
+
+@lru_cache(maxsize=64)
+def _permuted_skeletons(seed: int, turns: tuple[tuple[str, int], ...]) -> Sequence[str]:
+    """Each skeleton as often as it has turns, in an order that depends on the seed."""
+    every = [(name, number) for name, count in turns for number in range(count)]
+    return [name for name, _ in sorted(every, key=lambda t: _place(seed, f"{t[0]}{MISSED}{t[1]}"))]
+
+
+def _place(seed: int, name: str) -> int:
+    return zlib.crc32(f"{seed}/{name}".encode())
+
+
+@lru_cache(maxsize=64)
+def _permuted(
+    seed: int, motifs: tuple[str, ...], kinds: tuple[str, ...]
+) -> Sequence[tuple[str, str]]:
+    """Every motif with every kind of near miss, in an order that depends on the seed."""
+    combinations = [(name, kind) for name in motifs for kind in kinds]
+    return sorted(combinations, key=lambda c: _place(seed, MISSED.join(c)))
+
+
+TRIED = 12
+"""Graphs in which a motif is tried: some motifs have forms with other operators."""
+FORMS = 4
+"""Graphs in which the operators of a motif are looked for; most motifs have one form or two."""
+NODES = 24
+RANK, SIZE = 3, 4
+"""Of the values that motifs start from; the rank as far as the motif takes it."""
+
+
+@lru_cache(maxsize=8)
+def writable(motifs: tuple[Motif, ...], specs: tuple[type[OpSpec], ...]) -> tuple[Motif, ...]:
+    """The motifs that are written in one of the graphs in which they are tried, or lack no operator
+    in any of them.
+
+    They are written at the newest opset whatever that of a test is, so that all test cases of a
+    campaign have the same turns. Raises: NothingLeft.
+    """
+    config = GenerateConfig(nodes=NODES)
+    catalog = Catalog(specs, config)
+    return tuple(motif for motif in motifs if _is_writable(motif, catalog, config))
+
+
+def _is_writable(motif: Motif, catalog: Catalog, config: GenerateConfig) -> bool:
+    lacking = False
+    for seed in range(TRIED):
+        try:
+            if _is_written(motif, catalog, config, seed):
+                return True
+        except MissingOperator:
+            lacking = True
+    return not lacking
+
+
+def operators_written(motif: Motif, catalog: Catalog, config: GenerateConfig) -> frozenset[str]:
+    """The operators of the motif, as far as it is written in one of the graphs in which it is
+    tried: some motifs have several forms.
+    """
+    found: set[str] = set()
+    for seed in range(FORMS):
+        with suppress(MissingOperator):
+            found.update(node.op.name for node in _written(motif, catalog, config, seed) or ())
+    return frozenset(found)
+
+
+def _is_written(motif: Motif, catalog: Catalog, config: GenerateConfig, seed: int) -> bool:
+    """Whether the motif fits behind a value of its own. Raises: MissingOperator."""
+    return _written(motif, catalog, config, seed) is not None
+
+
+def _written(
+    motif: Motif, catalog: Catalog, config: GenerateConfig, seed: int
+) -> list[Node] | None:
+    """The nodes of the motif behind a value of its own; None if it does not fit.
+
+    Raises: MissingOperator.
+    """
+    rng = random.Random(f"{motif.name}/{seed}")
+    growth = Growth(DecidedStore(rng, config.sizes, True), config)
+    weights = {dtype: config.dtype_weight(dtype) or 0.0 for dtype in DType}
+    rank = min(max(RANK, motif.ranks[0]), motif.ranks[1])
+    type_: TensorType | None = TensorType(motif.dtypes[0], (SIZE,) * rank)
+    if motif.begin is not None:
+        type_ = motif.begin(growth.store.writing, weights)
+    start = growth.place(type_) if type_ else None
+    fits = start is not None and plant(motif, catalog, growth, start) is not None
+    return growth.graph.nodes if fits else None
