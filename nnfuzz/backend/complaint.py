@@ -212,7 +212,9 @@ def _lines(text: str) -> list[str]:
 
 
 def _stated(text: str) -> list[str]:
-    """The lines that are neither context nor a dump; the condition of a check only if need be."""
+    """The lines that are neither context nor a dump. Those that quote the condition of a failed
+    check are left out, unless there are no others.
+    """
     plain = [line for line in _lines(text) if not _DUMP.search(line)]
     follows = [" " in line for line in plain[1:]] + [True]  # else it belongs to its announcement
     stated = [
@@ -226,7 +228,9 @@ def _stated(text: str) -> list[str]:
 
 
 def _innermost(line: str) -> str:
-    """The statement behind a dump of nodes and types in a line, if there is one."""
+    """The part of a line behind the last dump of nodes and types in it; the whole line where it has
+    no such dump, or too few words follow.
+    """
     head, mark, rest = line.partition(": ")
     while mark:
         if _QUOTES_NODES.search(head) and len(re.findall(r"[A-Za-z]{2,}", rest)) >= FEWEST_WORDS:

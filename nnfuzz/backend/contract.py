@@ -357,10 +357,11 @@ class Backend(ABC):
 
     @abstractmethod
     def load(self, model: Any) -> Any:
-        """Serialised ONNX model, or the form of `reads` -> the argument of `build`. Once per model.
+        """Turns a model into the argument of `build`. Called once per model.
 
-        A serialised model is an nnfuzz.backend.interface.OnnxModel: bytes, with `inputs` and
-        `outputs`, which have dtype and shape by name. See `loads_files` for its `file`.
+        model: in the form that `reads` declares. A serialised model is an
+        nnfuzz.backend.interface.OnnxModel: bytes, whose `inputs` and `outputs` give dtype and shape
+        by name. Its `file` is set only for backends with `loads_files`.
         """
 
     @abstractmethod

@@ -128,11 +128,11 @@ def base_form(form: str) -> str:
 
 
 def simpler(one: Target, other: Target, levels: Sequence[str] = ()) -> bool:
-    """Whether a target is another one of the same compiler and release, and in no coordinate more
-    complex: a partial order.
+    """Whether `one` is simpler than `other`: a different target of the same compiler and release
+    that is more complex in no coordinate. This is a partial order.
 
-    The CPU comes before other devices and the direct form before exported ones. levels: of the
-    compiler, the least optimised first.
+    The CPU is simpler than other devices, and the direct form is simpler than exported ones.
+    levels: the compiler's levels, the least optimised first.
     """
     return (
         one != other

@@ -53,8 +53,8 @@ has killed the lane MOST_KILLS times (nnfuzz.sandbox.sandbox). After that the te
 
 
 class PoolError(RuntimeError):
-    """Lanes fail one after the other: the campaign cannot go on. test: at which that showed, if it
-    has no record.
+    """Lanes fail one after the other, so the campaign cannot go on. test: the test at which this
+    was noticed, if it is not recorded yet.
     """
 
     def __init__(self, message: str, test: TestId | None = None) -> None:

@@ -44,7 +44,7 @@ RANGE_SECONDS, MOST_AT_ONCE = 1.0, 32
 HELD_UP_SECONDS = 10.0  # for which a lane has waited for a compiler when that is shown
 SETTLE_SECONDS = 5.0  # after the time limit, for tests that are under way
 MOST_ANNOUNCED = 5
-"""Different faults that a session prints; all are in the table `events`."""
+"""How many different faults a session prints at most. The table `events` holds all of them."""
 
 
 @contextmanager

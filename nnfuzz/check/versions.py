@@ -43,7 +43,7 @@ def newest_of_version(
     opsets: tuple[int, ...],
     judgements: Judgements = NOTHING_KEPT,
 ) -> int:
-    """The newest of some opsets up to which the version of an opset among them holds."""
+    """The newest of `opsets` up to which the operator has the same version as at `opset`."""
     newest, own = opset, version_of(spec, opset, judgements)  # type: ignore[arg-type]
     for later in sorted(o for o in opsets if o > opset):
         if version_of(spec, later, judgements) != own:  # type: ignore[arg-type]

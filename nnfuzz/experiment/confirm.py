@@ -55,7 +55,9 @@ def repeated(
 
 
 def _repetition(case: TestCase, failure: Failure) -> Run:
-    """A hang has to occur at one level only: each of them takes the whole time limit."""
+    """The run that repeats a failure, in a fresh process. A hang is repeated at one level only,
+    since each level takes the whole time limit.
+    """
     slow = failure.kind is OutcomeKind.TIMEOUT
     levels = failure.levels[:1] if slow else failure.levels
     return Run(failure.backend, case, levels, fresh=True)
@@ -64,7 +66,11 @@ def _repetition(case: TestCase, failure: Failure) -> Run:
 def _again(
     judge: Judge, failure: Failure, outcomes: Sequence[Outcome], now: Sequence[Outcome]
 ) -> bool:
-    """Whether a repetition failed as its failure did."""
+    """Whether a repetition failed like the first run: with the same kind of outcome at the same
+    stage; for a mismatch, with equal outputs or with any mismatch.
+
+    outcomes: of the first run. now: of the repetition.
+    """
     before = {o.target: o for o in outcomes}
     if failure.kind is not OutcomeKind.MISMATCH:
         ends = {target: (o.kind, o.stage) for target, o in before.items()}

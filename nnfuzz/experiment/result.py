@@ -99,7 +99,10 @@ class Compilers(Protocol):
 
 
 class Workbench(Protocol):
-    """Judges outputs, and writes test cases anew. Raises: ProducerError, in each method."""
+    """Judges outputs, lowers test cases to the direct form, and runs ONNX's reference evaluator.
+
+    Every method may raise ProducerError.
+    """
 
     def judge(
         self,

@@ -330,7 +330,10 @@ class VersionedKeys:
         return key.with_exporter(writer(exporter, later[0]) if later else made_by)
 
     def newest(self, keys: Iterable[SupportKey]) -> list[SupportKey]:
-        """Of keys of one signature the one of the newest version for each exporter, in order."""
+        """For each exporter, the key of the newest version. keys: all of one signature.
+
+        The result follows the order in which the exporters first occur.
+        """
         by_exporter: dict[str, SupportKey] = {}
         for key in keys:
             known = by_exporter.setdefault(exporter_of(key.exporter), key)

@@ -255,7 +255,9 @@ class Throttle:
 
 
 def by_operator(rows: Iterable[AvoidedRow]) -> dict[str, AvoidedRow]:
-    """One row for all dtypes of an operator or edge: its name for people, and the first row."""
+    """The first of the rows that differ only in their dtypes, by a label for people: the item, or
+    its operator or edge with the number of signatures.
+    """
     groups: dict[SupportKey, list[AvoidedRow]] = {}
     for row in rows:
         groups.setdefault(SupportKey.parse(row.item).any_dtypes, []).append(row)
@@ -297,7 +299,9 @@ def _test(test: Observed) -> _Test:
 
 
 def _written_by(test: Observed) -> tuple[str, str]:
-    """The exporter of a test and its writer: a writer alone avoids items that always fail."""
+    """The exporter of a test, and its writer (the exporter at an opset). Items that always fail are
+    avoided for a single writer.
+    """
     return exporter_of(test.exporter), test.exporter
 
 

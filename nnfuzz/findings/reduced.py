@@ -246,7 +246,7 @@ class Trial:
     able: bool = True
 
     def __str__(self) -> str:
-        """The part of a title on it; "" where the script fails as it should."""
+        """What a title says about the trial; "" where the script fails as it should."""
         if not self.able:
             return f"{SCRIPT} cannot run here"
         if not self.failed:
@@ -273,9 +273,10 @@ def tried(folder: Path, finding: Finding, registry: BackendRegistry) -> Trial | 
 
 
 def _exit_code(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """The exit code of a process in an empty folder and in its own group, which is killed after its
-    time. A script that ends without a line could not run: it prints expected and actual values
-    before it fails.
+    """Runs a command in an empty folder and in its own process group; returns its exit code.
+
+    Returns CANNOT after SECONDS, when the group is killed, and where the command fails with a
+    positive code and no output: a script prints expected and actual values before it fails.
     """
     with tempfile.TemporaryFile() as printed, tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(

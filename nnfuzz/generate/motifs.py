@@ -63,7 +63,8 @@ TWICE = 0.3
 FAVOURED = 0.7
 """Probability that kinds of near misses that bring in an operator of the focus come first."""
 TRIED = 10
-"""Kinds of near misses that are tried until one fits; at most half of all fit most motifs."""
+"""How many kinds of near misses are tried until one fits. Most motifs admit at most half of them.
+"""
 
 
 def ways(draw: Draw, motif: Motif, focus: Collection[str] = ()) -> list[NearMiss]:
@@ -154,7 +155,8 @@ class MotifWriter:
         """Whether every node is spelled as exporters spell it (OpSpec.usual)."""
         self._near = near
         self._further: tuple[str, type[OpSpec]] | None = None
-        """A second kind for the operator that becomes a near miss."""
+        """Set while one operator becomes a near miss in two ways: the kind of the second way, and
+        the operator that it applies to."""
         self._most = max(growth.config.nodes, goal, len(growth.graph.nodes) + room)
         self._step = 0
 

@@ -50,7 +50,10 @@ class NodeView:
 
 @dataclass(frozen=True)
 class GraphView:
-    """Nodes in topological order over values; see nnfuzz.ir.graph.Graph. False without nodes."""
+    """A graph as plain data: its nodes in topological order, and the values between them.
+
+    A view without nodes is falsy. See nnfuzz.ir.graph.Graph.
+    """
 
     values: tuple[ValueView, ...] = ()
     nodes: tuple[NodeView, ...] = ()

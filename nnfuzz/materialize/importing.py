@@ -55,11 +55,12 @@ class _Draft:
 
 @dataclass(frozen=True)
 class ImportedModel:
-    """A model as a concrete graph, with values named anew.
+    """A model as a concrete graph, whose values have new names.
 
-    sizes: what dimensions became that the model leaves open, by name. lost: the operators of nodes
-    that could not be taken, and why. names: of the graph's values in the model, by their names in
-    the graph. constants: of the model, by their names there; weights are among them.
+    sizes: the size chosen for each dimension that the model leaves open, by the dimension's name.
+    lost: (operator, reason) of each node that could not be taken. names: name of a value in the
+    graph -> its name in the model. constants: those of the model, weights included, by their names
+    in the model.
     """
 
     graph: Graph

@@ -127,7 +127,9 @@ def _equal(one: Any, other: Any) -> bool:
 def _agree(
     lowered: Lowered, takes: Mapping[str, TensorType], source: StaticModel, group: NodeGroup
 ) -> bool:
-    """Whether lowering and node, run by onnx.reference, have equal results."""
+    """Whether the lowering and the group's only node give equal results on random inputs, both run
+    by onnx.reference. takes: the types of the inputs.
+    """
     from onnx.reference import ReferenceEvaluator
 
     (node,) = group.nodes

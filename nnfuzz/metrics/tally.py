@@ -23,7 +23,8 @@ class Tally:
     def __init__(self, only: Collection[str] = ()) -> None:
         self._only = frozenset(only)
         self.graphs = self.nodes = self.edges = self.triples = self.types = self.settings = 0
-        """Sums over the graphs; types: different operators of each; settings: vertices."""
+        """Sums over all graphs. `types` adds up how many different operators each graph has,
+        `settings` how many different vertices."""
         self.operators: Counter[str] = Counter()
         self.vertices: dict[str, set[str]] = defaultdict(set)
         self.degrees: dict[str, set[int]] = defaultdict(set)

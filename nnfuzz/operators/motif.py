@@ -37,7 +37,10 @@ MISSED = "~"
 
 
 def planted_name(motif: str, missed: str) -> str:
-    """How a motif is called in a test that has it, such as "gelu_erf~swapped"."""
+    """The name of a planted motif in a test, such as "gelu_erf~swapped".
+
+    missed: the kind of near miss that it became; "" for the exact pattern.
+    """
     return f"{motif}{MISSED}{missed}" if missed else motif
 
 

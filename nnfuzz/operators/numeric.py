@@ -74,10 +74,11 @@ class Numeric:
 
     @per_input
     def further(self, *ranges: Range) -> Sequence[tuple[Range, ...]]:
-        """Per output behind the first: bounds of its elements, then ranges that hold some of them.
+        """For each output after the first: bounds of all its elements, then narrower ranges, each
+        of which holds some of them.
 
-        For outputs that are no elements of the first one's kind, positions for instance.
-        Default: `value_range` and `certain` speak of all outputs.
+        To be defined where those outputs are of another kind than the first, such as positions.
+        Default: empty; then `value_range` and `certain` describe all outputs.
         """
         return ()
 
@@ -110,7 +111,7 @@ class Numeric:
 
     @per_input
     def radius(self, u: float, y: Tensor, *xs: Tensor) -> Tensor | float:
-        """Bound of the local rounding error of a correct implementation (see ORACLE in docs).
+        """Bound of the local rounding error of a correct implementation (docs/rooms/oracle.md).
 
         u: unit roundoff of the working dtype. y, xs: output and inputs in float64.
         Default: 0, exact (data movement).

@@ -42,7 +42,7 @@ class Edit:
     value: Any = None
 
     def focused(self, place: Sequence[object]) -> Edit:
-        """The edit with a place, [output, index], instead of FOCUS."""
+        """A copy of the edit in which `place`, [output, index], replaces the placeholder FOCUS."""
         if not isinstance(self.value, list):
             return self
         return replace(self, value=[place if v == FOCUS else v for v in self.value])

@@ -68,10 +68,11 @@ class Trials:
         servers: Servers | None = None,
         rival: BackendSpec | None = None,
     ) -> None:
-        """config: the written CaseConfig. backend: None for findings about an exporter. servers: to
-        share, and then left open. rival: see Problem.
+        """config: the serialised CaseConfig. backend: None for findings about an exporter. servers:
+        shared with the caller, so `close` leaves them open; None starts own ones. rival: another
+        release of the backend, which must be right (see Problem).
 
-        Raises: RegistryError, OptionError, RunnerError if the backend cannot be used.
+        Raises: RegistryError, OptionError or RunnerError if the backend cannot be used.
         """
         plugins = backend.plugins if backend else ()
         self._servers = servers or Servers(
@@ -262,7 +263,9 @@ class Trials:
 
 
 def _not_exported(tried: Tried, failed: ExporterError | None) -> Tried:
-    """For findings about an exporter: a model is no failure, the same exception is."""
+    """The trial of a finding about an exporter: it fails with the exporter's exception, and does
+    not fail if a model was written.
+    """
     if failed is None:
         return tried
     case = tried.case

@@ -73,7 +73,9 @@ class Report:
         enter: Callable[[str], None] = lambda stage: None,
         send: Callable[[bytes], None] = lambda frame: None,
     ):
-        """enter: notes a stage. send: sends the frame of a part. Default: both do nothing."""
+        """enter: called with each stage that is reached. send: called with each part of the answer
+        that is sent ahead, as encoded bytes. By default both do nothing.
+        """
         self._enter = enter
         self._send = send
 

@@ -156,7 +156,10 @@ class CaseGenerator:
             return NotProduced(id_, "generate", str(error), generated_for=self.config.writer)
 
     def _making(self, index: int, report: Report, died: tuple[str, str] | None = None) -> _Making:
-        """The test case of an index before it is begun."""
+        """What is needed to make the test case of an index: `_Making.made` then makes it.
+
+        died: see nnfuzz.testcase.jobs.Produce.
+        """
         restrained = self.config.restrains(self.seed, index)
         targets = self.narrowed if restrained else self.targets
         config = self.restrained if restrained else self.generate
@@ -177,7 +180,9 @@ class CaseGenerator:
         return () if first == index else self._parents(first)
 
     def _parent(self, index: int) -> Sequence[Kept]:
-        """The graph of an index with its values; none if no inputs were found."""
+        """The graph that other indexes start from: that of `index` without its variations, with
+        valid values. Empty if a short search finds no inputs.
+        """
         making = self._making(index, lambda stage: None)
         made = making.grown_anew()
         searched = search(made.graph, random.Random(making.rng.random()), DRAWS_ONLY)

@@ -23,7 +23,8 @@ DTYPES = (
     DType.FLOAT32, DType.FLOAT64, DType.FLOAT16, DType.INT32, DType.INT64, DType.INT8, DType.INT16,
     DType.UINT8, DType.BOOL,
 )  # fmt: skip
-"""Dtypes that PyTorch computes with, because values inside a body are not put back into range."""
+"""The dtypes of control flow. PyTorch computes in all of them itself: values inside a body are not
+reduced to the range of a dtype that is held in a wider one (nnfuzz.operators.carriers)."""
 
 
 class ControlFlow(Composite):

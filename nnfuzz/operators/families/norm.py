@@ -198,7 +198,10 @@ are excluded: the standard subtracts a square from a mean of squares, which may 
 
 
 def stashed(stash: DType | None, x: DType) -> bool:
-    """Whether the ONNX operator computes statistics as precisely as the elements are."""
+    """Whether the ONNX operator computes its statistics at least as precisely as the dtype `x`.
+
+    stash: the dtype of the statistics; None for float32.
+    """
     return x is not DType.FLOAT64 or stash is DType.FLOAT64
 
 

@@ -142,10 +142,7 @@ def _right(values: Values, node: Node) -> Codes:
 
 
 def dynamically(values: Values, node: Node) -> None:
-    """Adds DynamicQuantizeLinear, a product of integers, and what makes floats of it again.
-
-    Raises: Misfit.
-    """
+    """Adds DynamicQuantizeLinear, an integer product, and the conversion back to floats."""
     kind = {"MatMul": "MatMulInteger", "Conv": "ConvInteger"}.get(node.op.name)
     if kind is None or values.type(node.inputs[0]).dtype is not DType.FLOAT32:
         raise Misfit(f"{node.op.name} is not quantised dynamically")
