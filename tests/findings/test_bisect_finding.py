@@ -16,7 +16,7 @@ from nnfuzz.records.finding import Finding
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.client import ProducerClient
 from nnfuzz.testcase.identity import Numbered
-from tests.backend.releases import ADAPTER, make_index, use_index
+from tests.backend.releases import ADAPTER, use_index
 from tests.cli.test_finding_commands import command
 
 CONFIG = as_json(CaseConfig(nodes=2, exporter="direct", opset=18, operators=("Add", "Neg")))
@@ -29,11 +29,10 @@ def patch():
 
 
 @pytest.fixture(scope="module")
-def finding(tmp_path_factory, patch):
+def finding(tmp_path_factory, patch, release_index):
     """Of release 1.0, which is wrong everywhere; 2.0 is right, 3.0 cannot be installed."""
     place = tmp_path_factory.mktemp("releases")
-    make_index(place / "wheels")
-    use_index(patch, place / "wheels", place)
+    use_index(patch, release_index, release_index.parent / "cache")
     registry = BackendRegistry.discover([ADAPTER])
     spec = registry.parse("toyrel@1.0")
     with ProducerClient(5, CONFIG) as producer, BackendRunner(spec, registry) as runner:
