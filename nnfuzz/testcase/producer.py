@@ -16,7 +16,8 @@ from nnfuzz.testcase.bench import CaseBench
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.case_generator import CaseGenerator, Report
 from nnfuzz.testcase.identity import Numbered, Probe, TestId
-from nnfuzz.testcase.vocabulary import Parts, SeedLibrary, newest_signatures
+from nnfuzz.testcase.seeds import SeedLibrary
+from nnfuzz.testcase.vocabulary import Parts, newest_signatures
 from nnfuzz.vary.generation import Opset
 from nnfuzz.vary.table import VARIATIONS
 from nnfuzz.vary.variation import Variation
