@@ -7,6 +7,7 @@ happened in any of them. A death costs the job that caused it; the next `submit`
 from __future__ import annotations
 
 import math
+import re
 import select
 import signal
 import time
@@ -45,6 +46,8 @@ MOST_RETRIES, MOST_KILLS, MOST_STARTS = 3, 8, 50
 outside, or was killed from outside before it began the job; after these the job is blamed. A killer
 at random, such as the kernel that lacks memory, does not meet one job that often.
 """
+_MODULES = re.compile(r"\n*^Extension modules: [^\n]*\(total: \d+\)$", re.MULTILINE)
+"""What faulthandler prints behind the stack of a crash; it says nothing about the crash."""
 ROUND_BYTES = 64 << 20
 """The most that is read of one worker's answers before the campaign looks at them: the rest waits
 in the socket, and the worker with it.
@@ -309,7 +312,7 @@ class Sandbox:
         return [death]
 
     def _death(self, process: WorkerProcess, job: _InHand, begun: bool) -> Death:
-        captured = process.capture.take_all()
+        captured = _MODULES.sub("", process.capture.take_all())
         code = process.ended or 0
         kind = process.cause
         if kind is None:
