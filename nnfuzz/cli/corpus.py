@@ -41,6 +41,7 @@ from nnfuzz.testcase.client import ProducerClient, ProducerError, ProducerSettin
 from nnfuzz.testcase.identity import TestId
 
 DEFAULT_COUNT = 100
+FLAKY = "it does not fail in the same way every time"
 NOT_WRONG = "nnfuzz's own reference finds nothing wrong with the outputs"
 
 
@@ -145,13 +146,15 @@ def save_failures(
 ) -> None:
     """Writes a folder into `out` for each way in which a test fails, and prints its path, or why
     there is none. The folders are named by signature, so that tests that fail in the same way share
-    one. results: of its experiments; a test of others is run once more. Raises: UsageError.
+    one. results: of its experiments, with failures confirmed; a test of others is run once more.
+    Raises: UsageError.
     """
     try:
-        results = results or [
-            examine(case_from_onnx(test.model(), data.inputs), runner, bench, levels, thorough=True)
-            for data in test.data_sets()
-        ]
+        if not results:
+            cases = [case_from_onnx(test.model(), data.inputs) for data in test.data_sets()]
+            results = [
+                examine(case, runner, bench, levels, thorough=True, confirms=True) for case in cases
+            ]
         found = [finding for result in results for finding in findings_of(result, runner)]
     except (ModelError, ProducerError, RunnerError, Unreadable) as error:
         tell(f"{test.name} gives no finding: {error}")
@@ -160,4 +163,5 @@ def save_failures(
         for folder in sorted({save_finding(finding, out) for finding in found}):
             typer.echo(f"finding of {test.name}: {folder}")
     if not found:
-        tell(f"{test.name} gives no finding: {NOT_WRONG}")
+        flaky = any(result.flaky for result in results)
+        tell(f"{test.name} gives no finding: {FLAKY if flaky else NOT_WRONG}")

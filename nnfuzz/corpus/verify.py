@@ -108,7 +108,7 @@ def verify(
         levels, end = levels or runner.backend.default_levels(), time.monotonic() + seconds
         for test in tests:
             if time.monotonic() < end:
-                found, examined = verify_one(test, runner, producer, levels)
+                found, examined = verify_one(test, runner, producer, levels, keep is not None)
             else:
                 examined = []
                 late = test.name, runner.name
@@ -127,10 +127,11 @@ def verify_one(
     runner: BackendRunner,
     bench: Workbench,
     levels: Sequence[str],
+    confirms: bool = False,
 ) -> tuple[list[LevelResult], list[Result]]:
     """The results of one test, one per level; and those of the experiments on each data set where
-    the graph is known, so that `bench` judges by the envelope. Raises: OptionError for an unknown
-    level.
+    the graph is known, so that `bench` judges by the envelope. confirms: see `examine`. Raises:
+    OptionError for an unknown level.
     """
 
     def everywhere(
@@ -145,7 +146,9 @@ def verify_one(
         if lacking := _foreign(cases).difference(runner.backend.domains):
             wants = f"it needs operators of the domain {', '.join(sorted(lacking))}"
             return everywhere(Status.SKIPPED, f"{wants}, which {runner.name} does not take")
-        examined = [examine(case, runner, bench, levels, thorough=True) for case in cases]
+        examined = [
+            examine(case, runner, bench, levels, thorough=True, confirms=confirms) for case in cases
+        ]
         by_envelope = [_by_envelope(test, result) for result in examined]
         parts = by_envelope or list(_by_tolerance(test, runner, levels))
         return [_worst(results) for results in zip(*parts)], examined

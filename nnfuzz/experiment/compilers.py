@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from nnfuzz.backend.outcome import Outcome
 from nnfuzz.backend.runner import BackendRunner, RunnerError
+from nnfuzz.experiment.confirm import REPEATS
 from nnfuzz.experiment.lane import Lane
 from nnfuzz.experiment.result import Plan, Result, Run, Workbench
 from nnfuzz.sandbox.events import Event
@@ -24,16 +25,20 @@ def examine(
     without: Iterable[str] = (),
     seconds: float = math.inf,
     thorough: bool = False,
+    confirms: bool = False,
 ) -> Result:
     """Runs the case once at the given levels (default: the backend's pair) and judges it in full.
 
     without: passes to switch off. seconds: see BackendRunner.submit. thorough: whether
-    onnx.reference is asked about wrong outputs, and silent deaths are located. Raises: OptionError
-    for an unknown level, RunnerError, ProducerError.
+    onnx.reference is asked about wrong outputs, and silent deaths are located. confirms: whether
+    failures are repeated in fresh processes, and the targets that isolate their faults run. Raises:
+    OptionError for an unknown level, RunnerError, ProducerError.
     """
     levels = tuple(levels or runner.backend.default_levels())
     plan = Plan(
         runs=[Run(runner.name, case, levels, without=tuple(without), seconds=seconds)],
+        repeats=lambda failure: REPEATS if confirms else 0,
+        isolates=lambda failure: confirms,
         levels={runner.spec.name: runner.backend.levels},
         habits={runner.name: runner.habits},
         locates=thorough,
