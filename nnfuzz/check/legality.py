@@ -141,9 +141,11 @@ def illegal(
     )
 
 
-def legal_signatures(spec: type[OpSpec]) -> list[SignatureTypes]:
+def legal_signatures(
+    spec: type[OpSpec], judgements: Judgements = NOTHING_KEPT
+) -> list[SignatureTypes]:
     """The signatures of an operator that have a valid model at the newest opset."""
-    judged = _judged(spec, OPSETS[1])  # type: ignore[arg-type]
+    judged = _judged(spec, OPSETS[1], None, judgements)  # type: ignore[arg-type]
     return [s for s in spec.signatures() if judged[signature_key(spec, *s)]]
 
 

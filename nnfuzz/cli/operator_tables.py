@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,8 @@ from nnfuzz.ir.support_key import SupportKey
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from nnfuzz.check.instances import SignatureTypes
+    from nnfuzz.check.legality import Judgements
     from nnfuzz.ir.dtypes import DType
     from nnfuzz.operators.operator import OpSpec
 
@@ -34,16 +36,22 @@ class OperatorFacts:
     signatures: int
 
 
-def operator_facts(specs: Iterable[type[OpSpec]]) -> list[OperatorFacts]:
-    """The facts on each operator, sorted by name."""
-    from nnfuzz.check.legality import legal_signatures
+def operator_facts(
+    specs: Iterable[type[OpSpec]], judgements: Judgements | None = None
+) -> list[OperatorFacts]:
+    """The facts on each operator, sorted by name. judgements: those of earlier processes are taken
+    from them, and new ones are kept there.
+    """
+    from nnfuzz.check.legality import NOTHING_KEPT, legal_signatures
     from nnfuzz.generate.catalog import signature_key
 
-    facts = []
+    facts, judgements = [], judgements or NOTHING_KEPT
     for spec in sorted(specs, key=lambda s: s.name.lower()):
-        keys = {signature_key(spec, *signature) for signature in legal_signatures(spec)}
-        cells = (spec.name, f"{spec.since}+", _ranks(spec), _dtypes(spec))
+        legal = legal_signatures(spec, judgements)
+        keys = {signature_key(spec, *signature) for signature in legal}
+        cells = (spec.name, f"{spec.since}+", _ranks(spec), _dtypes(spec, legal))
         facts.append(OperatorFacts(cells, tuple(sorted(keys)), len(spec.signatures())))
+    judgements.save()
     return facts
 
 
@@ -60,11 +68,8 @@ def _ranks(spec: type[OpSpec]) -> str:
     return texts[0] if len(set(texts)) == 1 else ", ".join(texts)
 
 
-def _dtypes(spec: type[OpSpec]) -> str:
-    """The dtypes of each type variable that some opset admits; then those of a distinct output."""
-    from nnfuzz.check.legality import legal_signatures
-
-    signatures = legal_signatures(spec)
+def _dtypes(spec: type[OpSpec], signatures: Sequence[SignatureTypes]) -> str:
+    """The dtypes of each type variable in some signatures; then those of a distinct output."""
     variables = dict.fromkeys(pattern.var for pattern in spec.inputs)
     parts = [_names(binding[var] for binding, _ in signatures) for var in variables]
     if spec.output not in variables:

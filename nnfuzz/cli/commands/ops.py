@@ -63,9 +63,11 @@ def table(
 def _show_operators(plugins: list[Path]) -> None:
     """Prints the table. Raises: UsageError."""
     from nnfuzz.base.files import cache_folder
+    from nnfuzz.check.legality import Judgements
     from nnfuzz.cli.operator_tables import UNKNOWN, operator_facts, rich_table
 
-    operators = operator_facts(load_operators(plugins).specs())
+    judgements = Judgements.kept_in(cache_folder())
+    operators = operator_facts(load_operators(plugins).specs(), judgements)
     supports = _known_support(cache_folder())
     console = terminal()
     console.print(rich_table(operators, supports, console.width))
