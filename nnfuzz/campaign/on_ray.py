@@ -194,6 +194,7 @@ class Cluster:
         self._config, self._lanes, self._note = config, lanes, note
         self._versions = {label: dict(own) for label, own in versions.items()}
         self._actors: dict[str, list[Any]] = {}
+        """By node. An actor ends with the last reference to it."""
         self._joining: dict[Any, tuple[str, Any]] = {}
         self._looked = 0.0
         host, _, port = config.ray.rpartition(":")

@@ -35,6 +35,10 @@ SUSPECTS_PER_REDUCTION, SUSPECTS_AFTERWARDS = 2, 4
 number holds after the last test. A check takes a few runs, a reduction many.
 """
 
+AFTERWARDS_SECONDS = 600.0
+"""The time for one finding, when nothing else is waiting for the machine."""
+_TICK_SECONDS = 0.25
+
 
 @dataclass(frozen=True)
 class Reduction:
@@ -233,11 +237,6 @@ class Reducer:
         """Forgets the reductions under way; a later session repeats them."""
         self.recorder.under_reduction.clear()
         self._under_way.clear()
-
-
-AFTERWARDS_SECONDS = 600.0
-"""The time for one finding, when nothing else is waiting for the machine."""
-_TICK_SECONDS = 0.25
 
 
 def reduce_campaign(

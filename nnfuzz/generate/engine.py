@@ -21,6 +21,10 @@ from nnfuzz.operators.draw import Draw
 from nnfuzz.solve.session import SolverSession
 from nnfuzz.solve.store import DecidedStore
 
+BACKWARD = 0.35
+"""Probability of trying backward insertion first, without which nodes rarely compute a weight or a
+second operand."""
+
 
 @dataclass(frozen=True, eq=False)
 class Kept:
@@ -64,16 +68,12 @@ class Engine(Protocol):
     ) -> Generated:
         """A graph, concrete and verified by construction.
 
-        corpus: graphs of which one is started from. target: what to begin with where there is none.
+        corpus: graphs; generation starts from one of them. target: what to begin with if there is
+        none.
         turns: the first of them that fits is planted before other motifs.
         The same arguments and state of `rng` give the same graph.
         """
         ...
-
-
-BACKWARD = 0.35
-"""Probability of trying backward insertion first, without which nodes rarely compute a weight or a
-second operand."""
 
 
 @dataclass(frozen=True)
@@ -97,11 +97,7 @@ class Direct:
         store = DecidedStore(rng, self.config.sizes, self.eager)
         config = replace(self.config, backward=BACKWARD) if self.eager else self.config
         moves = GraphGrower(self.catalog, config, store, turns)
-        if start:
-            moves.adopt(start)
-        elif target:
-            moves.begin(target)
-        moves.grow()
+        moves.grow_from(start, target)
         graph = moves.finish()
         if start:
             splice(graph, start.values, moves.draw)
@@ -126,11 +122,7 @@ class Symbolic:
         draw = Draw(rng, config.sizes)
         with SolverSession(draw, config.solver_budget, config.resources) as session:
             moves = GraphGrower(self.catalog, config, session, turns)
-            if start:
-                moves.adopt(start)
-            elif target:
-                moves.begin(target)
-            moves.grow()
+            moves.grow_from(start, target)
             rebin(moves.growth, session, config.bins)
             symbolic = moves.finish()
             graph = symbolic.concrete(session.env)

@@ -88,6 +88,14 @@ class GraphGrower:
         self.growth.adopt(start)
         self.goal += len(start.nodes)
 
+    def grow_from(self, start: Graph | None, target: CoverageTarget | None) -> None:
+        """Grow around a graph where there is one, else behind the target's operator if any."""
+        if start:
+            self.adopt(start)
+        elif target:
+            self.begin(target)
+        self.grow()
+
     def begin(self, coverage_target: CoverageTarget) -> None:
         """Place the first operator; a few targets have no instance within the limits."""
         for attempt in range(ATTEMPTS_PER_COVERAGE_TARGET):

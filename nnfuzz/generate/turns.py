@@ -33,6 +33,20 @@ TARGET_CYCLE = 5
 """Length of the cycle of test cases; two in five begin with a coverage target."""
 TURNS = (1, 3)
 """The positions in the cycle whose graphs begin with a coverage target."""
+CYCLE = 10
+"""Length of the cycle of test cases in which some have the turn of a motif. None of these begins
+with a coverage target."""
+MISSES, EXACTS = (0, 4, 7), (5, 9)
+"""The positions in the cycle of near misses of motifs, and of motifs as they are."""
+ALTERNATIVES = 2
+"""Turns that a test case tries until one fits: many kinds of near misses do not exist of a motif,
+and some motifs have an operator that an opset lacks."""
+ATTEMPTS = 10
+"""Attempts at each of them."""
+MUTATED = 1 / 3
+"""Probability that a skeleton is planted as a near miss."""
+TURNS_OF_ONE = 2
+"""Turns of a skeleton of weight 1 in a cycle of all of them."""
 
 
 @dataclass(frozen=True)
@@ -104,22 +118,6 @@ def _targets_of(
     return tuple(CoverageTarget(spec, group, rank) for _, group, rank in turns)
 
 
-CYCLE = 10
-"""Length of the cycle of test cases in which some have turns; none of these begins with a coverage
-target (nnfuzz.generate.turns)."""
-MISSES, EXACTS = (0, 4, 7), (5, 9)
-"""The positions in the cycle of near misses of motifs, and of motifs as they are."""
-ALTERNATIVES = 2
-"""Turns of which a test case takes the first that fits: many kinds of near misses do not exist of a
-motif, and some motifs have an operator that an opset lacks."""
-ATTEMPTS = 10
-"""Attempts at each of them."""
-MUTATED = 1 / 3
-"""Probability that a skeleton is planted as a near miss."""
-TURNS_OF_ONE = 2
-"""Turns of a skeleton of weight 1 in a cycle of all of them."""
-
-
 @dataclass(frozen=True)
 class MotifTurn:
     """A motif to plant. kind: of near miss (nnfuzz.generate.misses); "": the motif as it is."""
@@ -139,7 +137,7 @@ class MotifTurn:
 
 
 def skeleton_turns(catalog: Catalog, seed: int, index: int, share: float) -> Sequence[MotifTurn]:
-    """The skeletons of which a test case takes the first that fits; none for most test cases.
+    """The skeletons that a test case tries until one fits; most test cases have none.
 
     share: of the test cases that have one.
     """
@@ -158,7 +156,7 @@ def turns_of(skeleton: Motif) -> int:
 
 
 def motif_turns(catalog: Catalog, seed: int, index: int) -> Sequence[MotifTurn]:
-    """The turns of which a test case takes the first that fits; none for five test cases in ten."""
+    """The turns that a test case tries until one fits; five test cases in ten have none."""
     for kinds, positions in ((tuple(KINDS), MISSES), (("",), EXACTS)):
         number = turn_number(index, CYCLE, positions)
         if number is not None:
@@ -174,7 +172,7 @@ def motif_turns(catalog: Catalog, seed: int, index: int) -> Sequence[MotifTurn]:
 def _skeleton_number(seed: int, index: int, share: float) -> int | None:
     """How many test cases before an index have a skeleton; None if that of the index has none.
 
-    The indexes are cut into stretches, one of which has one at a random position.
+    The indexes are cut into stretches, and each has a skeleton at one random index.
     """
     if not share:
         return None

@@ -120,10 +120,10 @@ class ReductionTable(Table):
         return self._db.execute(query).fetchall()
 
     def _set(self, signature: str, name: str, value: str | None) -> None:
-        query = (
-            f"INSERT INTO reductions (signature, {name}) VALUES (?, ?) ON CONFLICT DO UPDATE SET "
-        )
-        self._db.execute(f"{query} {name} = excluded.{name}", signature, value)
+        query = f"""
+            INSERT INTO reductions (signature, {name}) VALUES (?, ?)
+            ON CONFLICT DO UPDATE SET {name} = excluded.{name}"""
+        self._db.execute(query, signature, value)
 
 
 class Signatures(Table):

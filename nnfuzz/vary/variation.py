@@ -61,8 +61,9 @@ class VariedTest:
 class GraphPlan:
     """How the graph of a test case will be grown.
 
-    corpus: graphs of which one is started from. turns: motifs to plant first. symbolic: whether the
-    graph shall have a symbolic dimension. variations: names of those that changed the plan.
+    corpus: graphs; generation starts from one of them. turns: motifs to plant first. symbolic:
+    whether the graph shall have a symbolic dimension. variations: names of those that changed the
+    plan.
     """
 
     config: GenerateConfig
@@ -96,7 +97,7 @@ class CaseDraft:
 
 @dataclass(frozen=True)
 class Base:
-    """A valid test case of which a variation makes another one: that of an index, or a probe.
+    """A valid test case, from which a variation makes another one: that of an index, or a probe.
 
     key: of the operator of a probe. number: the index, or the instance of the probe.
     """
@@ -158,8 +159,9 @@ class Variation:
         """Changes how the graph is grown."""
         return plan
 
-    def grown(self, draft: CaseDraft, plan: GraphPlan, made: Generated, rng: random.Random,
-        ) -> CaseDraft:  # fmt: skip
+    def grown(
+        self, draft: CaseDraft, plan: GraphPlan, made: Generated, rng: random.Random
+    ) -> CaseDraft:
         """Changes a graph without values."""
         return draft
 

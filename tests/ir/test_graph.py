@@ -1,4 +1,4 @@
-"""Graphs, their types and what is told of them."""
+"""Graphs: their types, their views, and their sizes."""
 
 from __future__ import annotations
 

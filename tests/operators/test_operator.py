@@ -172,7 +172,7 @@ def test_every_room_counts():
     assert specs_digest((), ("check",)) != specs_digest() != specs_digest((), ("compare",))
 
 
-# Choices that cannot be made are told apart from mistakes in a spec.
+# A choice that cannot be made is no mistake in a spec.
 
 
 def test_one_of_the_options_is_chosen():

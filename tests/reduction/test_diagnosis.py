@@ -460,7 +460,7 @@ def test_what_says_something_else_is_another_cause():
     assert Cause("r", other).says(failure, made)
 
 
-# How many bits a wrong result tells: against agreement by chance.
+# The evidence of a wrong result for a hypothesis, in bits: how unlikely is agreement by chance?
 
 
 def differing(right, actual):
@@ -499,7 +499,7 @@ def test_the_same_number_again_adds_nothing():
     assert bits(differing([5, 5, 5], [6, 6, 6])) == bits(differing([5], [6]))
 
 
-# What heals a wrong result tells which operators share its cause, and which do not.
+# Operators that need the same thing to be healed share a cause; others do not.
 
 
 def case_of(bench, operator, operands, constants=0, **attributes) -> TestCase:

@@ -297,7 +297,7 @@ def test_the_rest_of_a_dead_worker_is_all_there_is(pipe):
 
 
 class Clock:
-    """Of a machine of which a test says how it is."""
+    """Figures of a machine, which a test sets."""
 
     def __init__(self, monkeypatch) -> None:
         self.now = self.waited = 0.0
