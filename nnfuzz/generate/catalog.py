@@ -157,6 +157,7 @@ class Catalog:
             raise NothingLeft("no operator is left: every signature is refused or excluded")
         self.signatures = table
         self.motifs = tuple(motifs)
+        self._motifs_up_to: dict[int, WeightedGroup[Motif] | None] = {}
         self.skeletons: tuple[Motif, ...] = ()
         self._by_name = {spec.name: spec for spec in table}
         self._tables: dict[type[OpSpec], _Table] = {}
@@ -196,6 +197,13 @@ class Catalog:
     def find(self, name: str) -> type[OpSpec] | None:
         """The operator of that name, if it has an admissible signature."""
         return self._by_name.get(name)
+
+    def motifs_up_to(self, size: int) -> WeightedGroup[Motif] | None:
+        """The motifs of at most so many nodes; None if there are none."""
+        if size not in self._motifs_up_to:
+            fitting = [motif for motif in self.motifs if motif.size <= size]
+            self._motifs_up_to[size] = WeightedGroup(fitting) if fitting else None
+        return self._motifs_up_to[size]
 
     def admits(self, spec: type[OpSpec], binding: Mapping[str, DType], output: DType) -> bool:
         """Whether the operator may be applied to such inputs; `binding` may lack variables."""

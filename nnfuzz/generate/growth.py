@@ -300,14 +300,20 @@ class Growth:
             self.store.mark(),
         )
 
-    def restore(self, mark: Mark) -> None:
-        """Undo the insertions since the mark. None of them may have asked Z3."""
+    def restore(self, mark: Mark) -> bool:
+        """Undo the insertions since the mark, which is used up where there were any.
+
+        Returns whether there were any. None of them may have asked Z3.
+        """
+        if len(mark.values) == len(self.graph.values):
+            return False
         self.graph.values, self.graph.nodes = mark.values, mark.nodes
         self.placeholders, self.known = mark.placeholders, mark.known
         self.makers, self.exposed = mark.makers, mark.exposed
         self.store.restore(mark.store)
         self._index()
         self.vertices = mark.vertices
+        return True
 
     def close(self) -> None:
         """From now on nodes read results, and inputs that may still be computed, but nothing in

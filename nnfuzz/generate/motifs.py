@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 
 from nnfuzz.generate.catalog import Catalog, OpSignature, weighted
 from nnfuzz.generate.growth import Growth
-from nnfuzz.generate.misses import KINDS, Call, bringing
+from nnfuzz.generate.misses import GROUPS, KINDS, Call, bringing
 from nnfuzz.generate.values import (
     FREE,
     INDEX,
@@ -62,28 +62,27 @@ TWICE = 0.3
 """Probability that a near miss of an operator is one in two ways."""
 FAVOURED = 0.7
 """Probability that kinds of near misses that bring in an operator of the focus come first."""
-TRIED = 10
-"""How many kinds of near misses are tried until one fits. Most motifs admit at most half of them.
-"""
 
 
 def ways(draw: Draw, motif: Motif, focus: Collection[str] = ()) -> list[NearMiss]:
-    """How to try to make a near miss of a motif, the first that succeeds being taken: each of some
-    kinds at a random place or behind it, then anywhere. So all kinds that fit a motif occur about
-    equally often, also those that fit a single place.
+    """How to try to make a near miss of a motif, the first that succeeds being taken: in kinds of
+    one group after the other, at a random place or behind it and then anywhere. So kinds that fit
+    everywhere do not keep those away that fit a single place.
 
     focus: operators; kinds that bring one of them in are mostly tried first.
     """
-    place = draw.integer(1, motif.size)
-    kinds = _shuffled(draw, focus)[:TRIED]
-    return [*(NearMiss((k,), start) for k in kinds for start in dict.fromkeys((place, 1))), EXACT]
+    places = dict.fromkeys((draw.integer(1, motif.size), 1))
+    groups: dict[int, list[str]] = {}
+    for kind in _shuffled(draw, focus):
+        groups.setdefault(GROUPS[kind], []).append(kind)
+    return [*(NearMiss(group, place) for group in groups.values() for place in places), EXACT]
 
 
 def _shuffled(draw: Draw, focus: Collection[str]) -> list[str]:
     """All kinds of near misses in random order, mostly those of the focus first."""
     kinds = draw.shuffled(tuple(KINDS))
     first = bringing(focus) if focus and draw.chance(FAVOURED) else ()
-    return sorted(kinds, key=lambda kind: kind not in first)
+    return sorted(kinds, key=lambda kind: kind not in first) if first else kinds
 
 
 def plant(
@@ -220,29 +219,29 @@ class MotifWriter:
 
     def _missing(self, call: Call) -> tuple[str, ...] | None:
         """The outputs of another form of the call; None where no kind fits."""
+        mark = None
         for name in self._near.kinds:
             if self.draw.chance(TWICE):
                 self._further = (_shuffled(self.draw, self.growth.config.focus)[0], call.spec)
+            mark = mark or self.growth.mark()
             outputs = self._missing_as(name, call)
             self._further = None
             if outputs is not None:
                 self.missed = name
                 return outputs
+            if self.growth.restore(mark):
+                mark = None
         return None
 
     def _missing_as(self, kind: str, call: Call) -> tuple[str, ...] | None:
-        """The outputs of the call as a near miss of a kind; None, and nothing is inserted, if it
-        does not fit."""
-        mark = self.growth.mark()
+        """The outputs of the call as a near miss of a kind; None if it does not fit: what was
+        inserted until then has to be taken back."""
         try:
-            outputs = KINDS[kind](self, call)
+            return KINDS[kind](self, call)
         except (Misfit, LookupError, ArithmeticError, TypeError):
             # A number that the dtype lacks, an axis that is not there, no groups, the truth of a
             # condition on sizes that are not decided yet.
-            outputs = None
-        if outputs is None:
-            self.growth.restore(mark)
-        return outputs
+            return None
 
     # -- insertion ----------------------------------------------------------------------------
 
@@ -250,8 +249,10 @@ class MotifWriter:
         """The outputs of the new node; None where it does not fit."""
         if self._further and call.spec is self._further[1]:
             (kind, _), self._further = self._further, None
+            mark = self.growth.mark()
             if outputs := self._missing_as(kind, call):
                 return outputs
+            self.growth.restore(mark)
         if len(self.growth.graph.nodes) >= self._most:
             return None
         style = self._style or self.draw.choice(STYLES)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from nnfuzz.generate.catalog import Catalog, OpSignature, WeightedGroup, weighted
+from nnfuzz.generate.catalog import Catalog, OpSignature, weighted
 from nnfuzz.generate.config import GenerateConfig
-from nnfuzz.generate.growth import Growth, Mark
+from nnfuzz.generate.growth import Growth
 from nnfuzz.generate.large import large_tensor
 from nnfuzz.generate.motifs import EXACT, SPARE, MissingOperator, NearMiss, plant, read_last, ways
 from nnfuzz.generate.novelty import REJECTED, Vertex, rejects, vertex
@@ -259,7 +259,7 @@ class GraphGrower:
         for near in turn.ways(self.draw):
             if turn.motif.name in self._unwritable:
                 return False
-            if self._planted(turn.motif, near, self.growth.mark()):
+            if self._planted(turn.motif, near):
                 if turn.motif.skeleton:
                     if self.draw.chance(CLOSED):
                         self.growth.close()
@@ -268,28 +268,32 @@ class GraphGrower:
         return False
 
     def _plant_any(self) -> bool:
-        room = self.goal - len(self.growth.graph.nodes)
-        options = [m for m in self.catalog.motifs if m.size <= room]
-        group = WeightedGroup(options) if options else None
-        mark = self.growth.mark() if options else None
+        motifs = self.catalog.motifs_up_to(self.goal - len(self.growth.graph.nodes))
         for _ in range(ATTEMPTS_PER_MOTIF):
-            if group is None or mark is None:
+            if motifs is None:
                 return False
-            motif = group.pick(self.draw)
+            motif = motifs.pick(self.draw)
             missing = self.draw.chance(self.config.missed)
             for near in ways(self.draw, motif, self.config.focus) if missing else (EXACT,):
-                if self._planted(motif, near, mark):
-                    return True
-                mark = self.growth.mark()
-                if motif.name in self._unwritable:
-                    options = [m for m in options if m is not motif]
-                    group = WeightedGroup(options) if options else None
+                if not self._may_start(motif):
                     break
+                if self._planted(motif, near):
+                    return True
         return False
 
-    def _planted(self, motif: Motif, near: NearMiss, mark: Mark) -> bool:
+    def _may_start(self, motif: Motif) -> bool:
+        """Whether there is a value from which a motif can start, and its operators are there."""
+        if motif.name in self._unwritable:
+            return False
+        if motif.begin or not self.growth.graph.nodes:
+            return True
+        return bool(self.growth.named.read(motif.dtypes, *motif.ranks))
+
+    def _planted(self, motif: Motif, near: NearMiss) -> bool:
         """Whether the motif was planted at one of its starts; if not, the graph is as before."""
+        mark = None
         for start_of in self._starts(motif)[: None if near is EXACT else 1]:
+            mark = mark or self.growth.mark()
             try:
                 start = start_of(motif)
                 missed = start and plant(motif, self.catalog, self.growth, start, near, self.goal)
@@ -301,8 +305,8 @@ class GraphGrower:
                     read_last(self.catalog, self.growth)
                 self.planted.append(planted_name(motif.name, missed))
                 return True
-            self.growth.restore(mark)
-            mark = self.growth.mark()
+            if self.growth.restore(mark):
+                mark = None
             if motif.name in self._unwritable:
                 break
         return False

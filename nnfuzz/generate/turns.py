@@ -42,7 +42,9 @@ ALTERNATIVES = 2
 """Turns that a test case tries until one fits: many kinds of near misses do not exist of a motif,
 and some motifs have an operator that an opset lacks."""
 ATTEMPTS = 10
-"""Attempts at each of them."""
+"""Attempts at each of them as it is."""
+FURTHER_ATTEMPTS = 2
+"""Attempts at a near miss behind the first one."""
 MUTATED = 1 / 3
 """Probability that a skeleton is planted as a near miss."""
 TURNS_OF_ONE = 2
@@ -131,9 +133,11 @@ class MotifTurn:
         if self.motif.skeleton and draw.chance(MUTATED):
             for _ in range(ATTEMPTS):
                 yield NearMiss(draw.shuffled(tuple(KINDS)), draw.integer(1, self.motif.size))
-        for attempt in range(ATTEMPTS):
-            place = 1 if attempt else draw.integer(1, self.motif.size)
-            yield NearMiss((self.kind,), place) if self.kind else EXACT
+        if self.kind:
+            yield NearMiss((self.kind,), draw.integer(1, self.motif.size))
+            yield from [NearMiss((self.kind,))] * FURTHER_ATTEMPTS
+        else:
+            yield from [EXACT] * ATTEMPTS
 
 
 def skeleton_turns(catalog: Catalog, seed: int, index: int, share: float) -> Sequence[MotifTurn]:

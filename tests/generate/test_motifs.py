@@ -260,7 +260,7 @@ def test_what_stands_in_between():
     between = {"identity": "Identity", "dropout": "Dropout", "cast_to_same": "Cast"}
     for kind, operator in between.items():
         found = [names for seed in range(9) if (names := near_miss(kind, seed))]
-        assert found and all(operator in names and len(names) == 7 for names in found)
+        assert found and all(operator in names and len(names) >= 7 for names in found)
 
 
 def test_names_of_planted_motifs():

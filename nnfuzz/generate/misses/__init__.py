@@ -13,17 +13,18 @@ from collections.abc import Collection, Mapping
 from nnfuzz.generate.misses import attributes, constants, operands, surroundings
 from nnfuzz.generate.misses.call import Call, Inserting, Kind
 
-KINDS: Mapping[str, Kind] = {
-    kind.__name__: kind
-    for module in (attributes, constants, operands, surroundings)
-    for kind in module.KINDS
-}
+_MODULES = (attributes, constants, operands, surroundings)
+KINDS: Mapping[str, Kind] = {kind.__name__: kind for module in _MODULES for kind in module.KINDS}
 """By the name under which a test says what was changed: "gelu_erf~swapped"."""
+GROUPS: Mapping[str, int] = {
+    kind.__name__: group for group, module in enumerate(_MODULES) for kind in module.KINDS
+}
+"""Kinds of one group fit about as many operators."""
 BRINGS: Mapping[str, str] = {
     **{"identity": "Identity", "dropout": "Dropout", "reshape_to_same": "Reshape"},
     **{"cast_to_same": "Cast", "cast_and_back": "Cast", "transpose_to_same": "Transpose"},
     **{"joined_alone": "Concat", "bias_added": "Add", "bias_quantised": "DequantizeLinear"},
-    **{"constant_quotient": "Div", "operand_unsqueezed": "Unsqueeze"},
+    **{"constant_quotient": "Div", "unsqueezed": "Unsqueeze"},
 }
 """Operators that kinds bring in."""
 
@@ -33,4 +34,4 @@ def bringing(focus: Collection[str]) -> tuple[str, ...]:
     return tuple(kind for kind, operator in BRINGS.items() if operator in focus)
 
 
-__all__ = ["KINDS", "Call", "Inserting", "Kind", "bringing"]
+__all__ = ["GROUPS", "KINDS", "Call", "Inserting", "Kind", "bringing"]

@@ -11,7 +11,6 @@ from nnfuzz.generate.misses.call import (
     Kind,
     Outputs,
     fresh_input,
-    inserted,
     like,
     rewired,
     same_shape,
@@ -90,15 +89,6 @@ def operand_ranked(m: Inserting, call: Call) -> Outputs:
     return _reshaped(m, call, shape[1:] if less else (1, *shape))
 
 
-def operand_unsqueezed(m: Inserting, call: Call) -> Outputs:
-    """A computed operand gets an axis of size 1 in front."""
-    places = call.places(str)
-    if not places:
-        return None
-    place = m.draw.choice(places)
-    return rewired(m, call, place, inserted(m, "Unsqueeze", call.operands[place], axes=(0,)))
-
-
 def operand_computed(m: Inserting, call: Call) -> Outputs:
     """A weight is replaced by a function of a weight."""
     place = _weight(m, call)
@@ -155,7 +145,6 @@ KINDS: Sequence[Kind] = (
     operand_whole,
     operand_larger,
     operand_ranked,
-    operand_unsqueezed,
     operand_computed,
     operand_input,
 )

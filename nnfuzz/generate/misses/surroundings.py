@@ -70,6 +70,11 @@ def joined_alone(m: Inserting, call: Call) -> Outputs:
     return _between(m, call, "Concat", axis=0)
 
 
+def unsqueezed(m: Inserting, call: Call) -> Outputs:
+    """An operand or the result gets an axis of size 1 in front."""
+    return _between(m, call, "Unsqueeze", axes=(0,))
+
+
 def twice(m: Inserting, call: Call) -> Outputs:
     """An equal operator reads the same operands; the results of both are read or returned."""
     outputs = m.insert(call)
@@ -179,6 +184,7 @@ KINDS: Sequence[Kind] = (
     reshape_to_same,
     transpose_to_same,
     joined_alone,
+    unsqueezed,
     twice,
     function_between,
     second_reader,
