@@ -61,7 +61,7 @@ class GenerateConfig:
     smt: probability of asking Z3 for an insertion that the witness does not admit.
     chain: probability of preferring a value that nothing reads yet, which makes graphs deep.
     motifs: motifs per graph, on average; graphs have room for them or go without. missed:
-    probability that a motif is planted as a near miss (nnfuzz.generate.misses).
+    probability that a near miss of a motif is tried (nnfuzz.generate.misses); half of them fit.
     weights: probability that a placeholder is a weight. bins: k of the attribute binning.
     solver_budget: Z3 checks per graph for insertions. resources: Z3 resource units per check.
     refused: signatures ("Add(float16)->float16") and operators ("Add") that a backend does not
@@ -80,7 +80,7 @@ class GenerateConfig:
     smt: float = 0.2
     chain: float = 0.6
     motifs: float = 1.5
-    missed: float = 0.5
+    missed: float = 0.9
     weights: float = 0.5
     bins: int = 7
     solver_budget: int = 2

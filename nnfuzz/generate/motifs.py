@@ -34,12 +34,14 @@ class MissingOperator(Misfit):
 class NearMiss:
     """How a motif is to miss its pattern.
 
-    kinds: of nnfuzz.generate.misses, the first of which that fits is taken; none: the motif stays
-    as it is. start: the operator of the motif from which on a place is looked for, from 1.
+    kinds: of nnfuzz.generate.misses, the first of which that fits is taken. start: the operator of
+    the motif from which on a place is looked for, from 1. needed: whether the motif may not stay as
+    it is where none fits.
     """
 
     kinds: Sequence[str] = ()
     start: int = 1
+    needed: bool = False
 
 
 EXACT = NearMiss()
@@ -60,22 +62,21 @@ USUAL = 0.8
 """Probability that all nodes of a skeleton are spelled as exporters spell them."""
 TWICE = 0.3
 """Probability that a near miss of an operator is one in two ways."""
+ANYWHERE = 0.5
+"""Probability that a near miss is looked for behind a random place."""
 FAVOURED = 0.7
 """Probability that kinds of near misses that bring in an operator of the focus come first."""
 
 
-def ways(draw: Draw, motif: Motif, focus: Collection[str] = ()) -> list[NearMiss]:
-    """How to try to make a near miss of a motif, the first that succeeds being taken: in kinds of
-    one group after the other, at a random place or behind it and then anywhere. So kinds that fit
-    everywhere do not keep those away that fit a single place.
+def drawn_miss(draw: Draw, motif: Motif, focus: Collection[str] = ()) -> NearMiss:
+    """A near miss of a motif by the kinds of one group, at a random place or behind it, or anywhere.
 
-    focus: operators; kinds that bring one of them in are mostly tried first.
+    Kinds that fit everywhere do not keep those away that fit a single place. focus: operators;
+    kinds that bring one of them in are mostly tried first.
     """
-    places = dict.fromkeys((draw.integer(1, motif.size), 1))
-    groups: dict[int, list[str]] = {}
-    for kind in _shuffled(draw, focus):
-        groups.setdefault(GROUPS[kind], []).append(kind)
-    return [*(NearMiss(group, place) for group in groups.values() for place in places), EXACT]
+    first, *others = _shuffled(draw, focus)
+    group = [first, *(kind for kind in others if GROUPS[kind] == GROUPS[first])]
+    return NearMiss(group, draw.integer(1, motif.size) if draw.chance(ANYWHERE) else 1)
 
 
 def _shuffled(draw: Draw, focus: Collection[str]) -> list[str]:

@@ -14,7 +14,15 @@ from nnfuzz.generate.catalog import Catalog, OpSignature, weighted
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.growth import Growth
 from nnfuzz.generate.large import large_tensor
-from nnfuzz.generate.motifs import EXACT, SPARE, MissingOperator, NearMiss, plant, read_last, ways
+from nnfuzz.generate.motifs import (
+    EXACT,
+    SPARE,
+    MissingOperator,
+    NearMiss,
+    drawn_miss,
+    plant,
+    read_last,
+)
 from nnfuzz.generate.novelty import REJECTED, Vertex, rejects, vertex
 from nnfuzz.generate.turns import CoverageTarget, MotifTurn
 from nnfuzz.generate.values import FREE, INDEX, Placeholder, Plan, placeholders
@@ -274,11 +282,9 @@ class GraphGrower:
                 return False
             motif = motifs.pick(self.draw)
             missing = self.draw.chance(self.config.missed)
-            for near in ways(self.draw, motif, self.config.focus) if missing else (EXACT,):
-                if not self._may_start(motif):
-                    break
-                if self._planted(motif, near):
-                    return True
+            near = drawn_miss(self.draw, motif, self.config.focus) if missing else EXACT
+            if self._may_start(motif) and self._planted(motif, near):
+                return True
         return False
 
     def _may_start(self, motif: Motif) -> bool:
@@ -292,7 +298,7 @@ class GraphGrower:
     def _planted(self, motif: Motif, near: NearMiss) -> bool:
         """Whether the motif was planted at one of its starts; if not, the graph is as before."""
         mark = None
-        for start_of in self._starts(motif)[: None if near is EXACT else 1]:
+        for start_of in self._starts(motif)[: 1 if near.needed else None]:
             mark = mark or self.growth.mark()
             try:
                 start = start_of(motif)
@@ -300,7 +306,7 @@ class GraphGrower:
             except MissingOperator:
                 self._unwritable.add(motif.name)
                 missed = None
-            if missed or (missed is not None and near is EXACT):
+            if missed or (missed is not None and not near.needed):
                 if not missed:
                     read_last(self.catalog, self.growth)
                 self.planted.append(planted_name(motif.name, missed))

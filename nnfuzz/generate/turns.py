@@ -132,10 +132,11 @@ class MotifTurn:
         of its operators."""
         if self.motif.skeleton and draw.chance(MUTATED):
             for _ in range(ATTEMPTS):
-                yield NearMiss(draw.shuffled(tuple(KINDS)), draw.integer(1, self.motif.size))
+                place = draw.integer(1, self.motif.size)
+                yield NearMiss(draw.shuffled(tuple(KINDS)), place, needed=True)
         if self.kind:
-            yield NearMiss((self.kind,), draw.integer(1, self.motif.size))
-            yield from [NearMiss((self.kind,))] * FURTHER_ATTEMPTS
+            yield NearMiss((self.kind,), draw.integer(1, self.motif.size), needed=True)
+            yield from [NearMiss((self.kind,), needed=True)] * FURTHER_ATTEMPTS
         else:
             yield from [EXACT] * ATTEMPTS
 

@@ -94,7 +94,6 @@ def _at_several_sizes(resizable: Resizable, rng: random.Random, opset: int) -> G
     """
     for family in itertools.islice(resizable.families(rng), DIMENSIONS):
         whole = join_copies(family)
-        whole.verify()
         types = {name: whole.type(name) for name in whole.weights}
         weights = {name: np.zeros(t.sizes, t.dtype.numpy) for name, t in types.items()}
         try:

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from nnfuzz.testcase.case import CaseConfig, TestCase
 
 
+VERIFIED = 100
+"""One of so many tests has its graph verified."""
+
+
 class NotVaried(Exception):
     """A test case that consists of a variation alone cannot be made; the message has the reason."""
 
@@ -50,6 +54,14 @@ class VariedTest:
         if name not in self._streams:
             self._streams[name] = random.Random(f"{self.seed}/{self.index}/{name}")
         return self._streams[name]
+
+    def check(self, graph: Graph) -> None:
+        """Verifies a graph in one of VERIFIED tests: the moves that made it are checked ones.
+
+        Raises: GraphError.
+        """
+        if (self.index or 0) % VERIFIED == 0:
+            graph.verify()
 
     @property
     def turn(self) -> int:

@@ -79,7 +79,7 @@ class Quantised(Variation):
         twin = quantised_twin(draft.graph, draft.found.values, form, rng)
         if twin is None:
             return draft
-        twin.graph.verify()
+        test.check(twin.graph)
         found = _with_values(draft.found, twin)
         return replace(draft, graph=twin.graph, found=found).named(f"{self.name}:{twin.style}")
 

@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, TypedDict, Unpack
 
@@ -28,9 +29,11 @@ Build = Callable[["Nodes", str, TensorType, random.Random], str]
 
 
 class Draft:
-    """A model under rewriting. A rule changes `model` and then calls `learn`.
+    """A model under rewriting. After a rule has changed `model`, and before another one looks at
+    it, `learn` has to be called.
 
-    types: types of the values of the main graph with known dtype and shape that have elements.
+    types: types of the values of the main graph with known dtype and shape that have elements,
+    inferred when a rule first asks for them.
     constants: initializers, except those that are inputs, too. changed: values whose node has got
     another name or other inputs since the last `learn`.
     """
@@ -40,6 +43,14 @@ class Draft:
         self.changed: set[str] = set()
         self._before: dict[str, tuple[str, ...]] = {}
         self.learn()
+
+    @cached_property
+    def types(self) -> dict[str, TensorType]:
+        inferred = onnx.shape_inference.infer_shapes(self.model, data_prop=True).graph
+        declared = (*inferred.input, *inferred.value_info, *inferred.output)
+        found = {value.name: type_ for value in declared if (type_ := _type(value))}
+        tensors = [t for t in self.graph.initializer if t.data_type in _DTYPES]
+        return found | {t.name: TensorType(_DTYPES[t.data_type], tuple(t.dims)) for t in tensors}
 
     @property
     def graph(self) -> onnx.GraphProto:
@@ -52,20 +63,16 @@ class Draft:
         return domains.get("", domains.get("ai.onnx", 1))
 
     def learn(self) -> None:
-        """Infers types and constants again after a change of the model."""
-        inferred = onnx.shape_inference.infer_shapes(self.model, data_prop=True).graph
-        declared = (*inferred.input, *inferred.value_info, *inferred.output)
-        self.types = {value.name: type_ for value in declared if (type_ := _type(value))}
+        """Looks at the model again after it was changed."""
+        vars(self).pop("types", None)
         inputs = {value.name for value in self.graph.input}
-        tensors = [t for t in self.graph.initializer if t.data_type in _DTYPES]
-        self.types |= {t.name: TensorType(_DTYPES[t.data_type], tuple(t.dims)) for t in tensors}
         self.constants = {t.name: t for t in self.graph.initializer if t.name not in inputs}
         initialised = {tensor.name for tensor in self.graph.initializer}
         self.inputs = [v.name for v in self.graph.input if v.name not in initialised]
         self.outputs = [value.name for value in self.graph.output]
         self.taken = names_in(self.graph)
         self.makers = {n: i for i, node in enumerate(self.graph.node) for n in node.output if n}
-        self._forget({value.name for value in self.graph.value_info} - {*self.makers})
+        self.forget()
         self.readers: dict[str, list[int]] = {}
         for i, node in enumerate(self.graph.node):
             for name in reads(node):
@@ -74,10 +81,11 @@ class Draft:
         self.changed = {name for name in makers if self._before.get(name) != makers[name]}
         self._before = makers
 
-    def _forget(self, names: set[str]) -> None:
+    def forget(self) -> None:
         """Drops declarations of values that no longer exist."""
-        if names:
-            kept = [value for value in self.graph.value_info if value.name not in names]
+        made = {name for node in self.graph.node for name in node.output}
+        kept = [value for value in self.graph.value_info if value.name in made]
+        if len(kept) < len(self.graph.value_info):
             del self.graph.value_info[:]
             self.graph.value_info.extend(kept)
 

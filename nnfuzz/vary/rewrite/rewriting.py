@@ -100,9 +100,12 @@ def rewritten(model: bytes, steps: Iterable[Step]) -> tuple[bytes, tuple[Step, .
 
     Raises: KeyError for an unknown rule.
     """
-    draft = Draft(onnx.load_model_from_string(model))
-    done = tuple(step for step in steps if _applied(draft, step))
-    return (_serialised(draft), done) if done else (model, ())
+    draft, done = Draft(onnx.load_model_from_string(model)), list[Step]()
+    for step in steps:
+        if _applied(draft, step):
+            done.append(step)
+            draft.learn()
+    return (_serialised(draft), tuple(done)) if done else (model, ())
 
 
 def draw_rewriting(
@@ -114,10 +117,12 @@ def draw_rewriting(
     draft, done = Draft(onnx.load_model_from_string(model)), list[Step]()
     names = [*(rules or of_kinds(*USUAL))]
     composed = rng.random() < _COMPOSED
-    for _ in range(rng.randint(1, most)):
+    for further in reversed(range(rng.randint(1, most))):
         step = _next(draft, names, rng, composed and bool(done))
         if step is not None and _applied(draft, step):
             done.append(step)
+            if further:
+                draft.learn()
     return (_serialised(draft), tuple(done)) if done else (model, ())
 
 
@@ -153,12 +158,12 @@ def _names(draft: Draft, site: object) -> set[str]:
 
 
 def _applied(draft: Draft, step: Step) -> bool:
+    """Whether a step applies; if so, the draft has to learn before the next one."""
     rule, rng = named(step.rule), random.Random(f"{step.rule}#{step.number}")
     sites = (step.near and _sites(draft, rule, near=True)) or rule.sites(draft)
     if sites:
         chosen = min(sites, key=lambda site: _rank(draft, step, site))
         rule.apply(draft, chosen, rng)
-        draft.learn()
     return bool(sites)
 
 
@@ -180,6 +185,7 @@ def _written(draft: Draft, site: object) -> str:
 
 
 def _serialised(draft: Draft) -> bytes:
+    draft.forget()
     return draft.model.SerializeToString(deterministic=True)
 
 
