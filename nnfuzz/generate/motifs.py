@@ -69,7 +69,7 @@ FAVOURED = 0.7
 
 
 def drawn_miss(draw: Draw, motif: Motif, focus: Collection[str] = ()) -> NearMiss:
-    """A near miss of a motif by the kinds of one group, at a random place or behind it, or anywhere.
+    """A near miss of a motif by the kinds of one group, behind a random place or anywhere.
 
     Kinds that fit everywhere do not keep those away that fit a single place. focus: operators;
     kinds that bring one of them in are mostly tried first.
