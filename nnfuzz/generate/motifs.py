@@ -71,19 +71,18 @@ FAVOURED = 0.7
 def drawn_miss(draw: Draw, motif: Motif, focus: Collection[str] = ()) -> NearMiss:
     """A near miss of a motif by the kinds of one group, behind a random place or anywhere.
 
-    Kinds that fit everywhere do not keep those away that fit a single place. focus: operators;
-    kinds that bring one of them in are mostly tried first.
+    Kinds that fit everywhere do not keep those away that fit a single place. focus: see `_kind`.
     """
-    first, *others = _shuffled(draw, focus)
-    group = [first, *(kind for kind in others if GROUPS[kind] == GROUPS[first])]
-    return NearMiss(group, draw.integer(1, motif.size) if draw.chance(ANYWHERE) else 1)
+    first = _kind(draw, focus)
+    others = [kind for kind in GROUPS if GROUPS[kind] == GROUPS[first] and kind != first]
+    place = draw.integer(1, motif.size) if draw.chance(ANYWHERE) else 1
+    return NearMiss([first, *draw.shuffled(others)], place)
 
 
-def _shuffled(draw: Draw, focus: Collection[str]) -> list[str]:
-    """All kinds of near misses in random order, mostly those of the focus first."""
-    kinds = draw.shuffled(tuple(KINDS))
+def _kind(draw: Draw, focus: Collection[str]) -> str:
+    """A kind of near miss, mostly one that brings in an operator of the focus."""
     first = bringing(focus) if focus and draw.chance(FAVOURED) else ()
-    return sorted(kinds, key=lambda kind: kind not in first) if first else kinds
+    return draw.choice(first or tuple(KINDS))
 
 
 def plant(
@@ -223,7 +222,7 @@ class MotifWriter:
         mark = None
         for name in self._near.kinds:
             if self.draw.chance(TWICE):
-                self._further = (_shuffled(self.draw, self.growth.config.focus)[0], call.spec)
+                self._further = _kind(self.draw, self.growth.config.focus), call.spec
             mark = mark or self.growth.mark()
             outputs = self._missing_as(name, call)
             self._further = None
