@@ -1,8 +1,8 @@
-"""Interval arithmetic on tensors: bounds that every correct implementation stays inside of.
+"""Interval arithmetic on tensors: bounds that hold for every correct implementation.
 
-Each combinator turns input intervals into output intervals for one kind of function. None of them
-accounts for rounding: `nnfuzz.compare.envelope` widens what they return by the operator's `radius`.
-An operator picks its combinator by `OpSpec.monotone`, through its family, or in `interval`.
+Each combinator maps input intervals to output intervals for one kind of function. None accounts for
+rounding: `nnfuzz.compare.envelope` widens the results by the operator's `radius`. An operator gets
+its combinator from `OpSpec.monotone`, from its family, or from its own `interval`.
 """
 
 from __future__ import annotations
