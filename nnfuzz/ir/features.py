@@ -65,8 +65,7 @@ class Features:
         return {(node.op, node.dtypes) for node in self.nodes}
 
     def operator_ranks(self) -> set[tuple[str, int]]:
-        """Pairs of an operator and the rank of its first input; operators without inputs are left
-        out."""
+        """Pairs of an operator (one with inputs) and the rank of its first input."""
         return {(node.op, node.rank) for node in self.nodes if node.degree}
 
     def operator_edges(self) -> set[tuple[str, str]]:

@@ -162,8 +162,7 @@ class Graph:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Json], lookup: SpecByName) -> Graph:
-        """Inverse of `to_json`. Raises: GraphError for an unknown schema; KeyError from
-        `lookup`."""
+        """Inverse of `to_json`. Raises: GraphError for an unknown schema; KeyError as `of`."""
         return cls.of(GraphView.from_json(data), lookup)
 
 

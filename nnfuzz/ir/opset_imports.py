@@ -13,8 +13,7 @@ _COLUMNS = {"ai.onnx.ml": 3}
 
 @cache
 def domain_version(domain: str, opset: int) -> int:
-    """The version of a domain that ONNX released together with an ai.onnx opset; 1 for domains that
-    are not ONNX's."""
+    """The version of a domain that ONNX released with an ai.onnx opset; 1 if it is not ONNX's."""
     from onnx import helper
 
     if domain in OWN_DOMAINS:

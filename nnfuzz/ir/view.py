@@ -1,7 +1,6 @@
 """A concrete graph as plain data, for packages that do not load PyTorch.
 
-Operators are names, and attributes are JSON values. Graphs are sent and stored in the format of
-`to_json`.
+Operators are names, and attributes are JSON values. `to_json` gives the stored format.
 """
 
 from __future__ import annotations
@@ -26,8 +25,7 @@ class SchemaError(GraphError, Unreadable):
 
 
 MAX_BYTES = 1 << 30
-"""Most bytes of all values of a graph in float64: four times the default memory growth of a
-worker."""
+"""Most bytes of a graph's values in float64: four times a worker's default memory growth."""
 
 
 @dataclass(frozen=True)

@@ -94,8 +94,7 @@ Attribute = Sym | Choice | Real
 
 
 def encode(value: Any) -> Any:
-    """An attribute value as JSON: DType -> {"dtype": name}, tuple -> list, Body -> its
-    `to_json`."""
+    """An attribute value as JSON: DType -> {"dtype": name}, tuple -> list, Body -> dict."""
     match value:
         case DType():
             return {"dtype": value.value}
@@ -197,8 +196,8 @@ class Attributed:
     def draw_backward(cls, draw: Draw, first: TensorType, output: TensorType) -> Self:
         """An instance for backward insertion, where the operator has to compute a given `output`.
 
-        Operators that change the rank override it, so that the result has the rank of `output`.
-        Default: `draw`.
+        Default: `draw`. To be overridden if attributes decide the rank: it must be that of
+        `output`.
         """
         return cls.draw(draw, first)
 

@@ -63,8 +63,7 @@ class Body:
     # -- meaning ------------------------------------------------------------------------------
 
     def compose(self, apply: Apply, values: Sequence[Any]) -> list[Any]:
-        """The outputs for the given arguments; `apply(op, *inputs)` computes a step (see
-        Composite)."""
+        """The outputs for the given arguments; `apply(op, *inputs)` computes a step."""
         results = list(values)
         for step in self.steps:
             result = apply(step.op, *[results[i] for i in step.inputs])
@@ -78,8 +77,7 @@ class Body:
             raise ValueError(f"{self.arguments} arguments of one type, not {list(values)}")
 
     def conditions(self, type_: TensorType) -> Iterator[Bool]:
-        """Conditions under which every step accepts values of the type and returns the same
-        type."""
+        """Conditions under which every step accepts values of the type and returns that type."""
         for step in self.steps:
             types = [type_] * len(step.inputs)
             patterns = step.op.patterns(len(types))
@@ -94,7 +92,7 @@ class Body:
 
     def ranges(self, ranges: Sequence[Range]) -> list[Range] | None:
         """Bounds of the outputs, given those of the arguments; None if a step has no valid
-        inputs."""
+        input."""
         bounds = list(ranges)
         for step in self.steps:
             inputs = [bounds[i] for i in step.inputs]
@@ -124,8 +122,7 @@ class Body:
     # -- smaller ones -------------------------------------------------------------------------
 
     def shorter(self) -> Iterator[Body]:
-        """For each step and each of its inputs: the body without the step; the input replaces
-        it."""
+        """For each step and input of it: the body with the input in place of the step's result."""
         for i, step in reversed(list(enumerate(self.steps))):
             for source in dict.fromkeys(step.inputs):
                 yield self._without(i, source)
@@ -197,8 +194,7 @@ class Body:
 
 
 def _unwrapped(result: Range, inputs: Sequence[Range]) -> Range:
-    """The bounds of a step's result; infinite for integers (bounds of type int) that may wrap
-    around."""
+    """The bounds of a step's result; infinite for integers (int bounds) that may wrap around."""
     for lo, hi in inputs:
         if type(lo) is float or type(hi) is float:
             return result

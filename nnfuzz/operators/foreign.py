@@ -58,8 +58,7 @@ class Foreign(OpSpec):
         gives: Sequence[TensorType],
         **more: Any,
     ) -> Self:
-        """The operator for an ONNX graph. takes, gives: concrete types. more: further
-        attributes."""
+        """The operator for an ONNX graph. takes, gives: concrete types. more: other attributes."""
         text = base64.b64encode(graph.SerializeToString(deterministic=True)).decode()
         flat = [tuple((t.dtype.value, *t.shape) for t in types) for types in (takes, gives)]
         return cls(text=text, opset=opset, takes=flat[0], gives=flat[1], **more)
@@ -140,8 +139,7 @@ class Opaque(Foreign):
     def torch(self, *tensors: Tensor) -> list[Tensor]:
         """The results of onnx.reference in the dtypes of the model.
 
-        If a float input has a wider dtype (float64 for the oracle), float results are converted to
-        it.
+        If a float input has a wider dtype (float64 for the oracle), float results get it, too.
         """
         from nnfuzz.operators import carriers
 

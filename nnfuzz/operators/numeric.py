@@ -22,8 +22,7 @@ class Numeric:
     """The reference semantics (`OpSpec.torch`)."""
 
     valid: ClassVar[tuple[Range | None, ...]] = ()
-    """Per input, the closed range outside of which NaN or Inf appear. None or no entry: no
-    limit."""
+    """Per input, the closed range outside of which NaN or Inf appear. None, no entry: no limit."""
 
     @per_input
     def domain(self, *tensors: Tensor) -> list[Tensor]:
@@ -46,8 +45,7 @@ class Numeric:
         """Per input (concrete types), the closed range that its integers must be in; None: any.
 
         Only inputs with `In.index` may have a range: no node computes them, and the input search
-        draws their values within the range. A shorter tuple means None for the rest. Default: no
-        limits.
+        draws their values within it. Inputs without an entry, the default, have no range.
         """
         return ()
 
@@ -120,8 +118,8 @@ class Numeric:
         return 0.0
 
     kinked: ClassVar[bool] = False
-    """Whether `radius` is piecewise: it may then be larger at the end of an interval nearer to
-    0."""
+    """Whether `radius` is piecewise, so that the end of an interval nearer to 0 may exceed the
+    other."""
 
     sharp: ClassVar[bool] = False
     """Whether `torch` in float64 has an error of at most 1 ULP, as elementary functions do (SLEEF);
@@ -132,9 +130,9 @@ class Numeric:
     The default `interval` relies on it."""
 
     exactness: ClassVar[str] = ""
-    """When the result has no rounding error: "rounded": if it is representable in the working dtype
-    (+ - * / sqrt); "sum": if all terms are integers whose absolute values sum to less than 1 /
-    u."""
+    """When the result has no rounding error. "rounded": if it is representable in the working dtype
+    (+ - * / sqrt). "sum": if all terms are integers with absolute values adding up to less than
+    1/u."""
 
     joining: ClassVar[str] = ""
     """How a compiler may merge the operator into a sum that it reads. "term", "factor": any input
@@ -150,8 +148,7 @@ class Numeric:
 
     @per_input
     def inexact(self, *intervals: Interval) -> Tensor | None:
-        """Mask of elements that may be rounded although `exactness` says otherwise. Default:
-        none."""
+        """Mask of elements that may be rounded although `exactness` says otherwise."""
         return None
 
     @per_input

@@ -46,8 +46,7 @@ class OpSpec(Typed, Numeric):
 
     onnx_domain: ClassVar[str] = ""
     """The ONNX domain of the operator; "" for ai.onnx. The decorator `operator` takes it from the
-    name: `name = "com.microsoft.Gelu"` has the domain com.microsoft. Models import version 1 of
-    it."""
+    name: "com.microsoft" for "com.microsoft.Gelu". Models import version 1 of it."""
 
     since: ClassVar[int] = 7
     """The first ai.onnx opset that `onnx` can lower to; at least 13 for operators of other domains.
@@ -60,8 +59,7 @@ class OpSpec(Typed, Numeric):
     """Cases in which PyTorch's exporters fail; generation for such an exporter avoids them."""
 
     unset: ClassVar[Mapping[str, str]] = {}
-    """Per attribute of the ONNX operator that is never set: the reason, which `ops check`
-    demands."""
+    """Attributes of the ONNX operator that are never set -> the reason (see `ops check`)."""
 
     usual: ClassVar[Mapping[str, Any]] = {}
     """For attributes that only change how a model writes the operator: the values of exporters."""
@@ -114,8 +112,7 @@ class OpSpec(Typed, Numeric):
         """Lower to standard ONNX through `emit` (nnfuzz.materialize.emit.Emitter).
 
         Returns the name of the output, or a sequence of names if there are several. Default: one
-        ONNX operator of the same name with `onnx_attributes`; those in `as_inputs` become int64
-        initializers.
+        ONNX operator of this name with `onnx_attributes`; those in `as_inputs` become initializers.
         """
         attributes = dict(self.onnx_attributes())
         more = [emit.const(attributes.pop(name), DType.INT64) for name in self.as_inputs]
@@ -130,8 +127,7 @@ class OpSpec(Typed, Numeric):
 
     @per_input
     def executes(self, *inputs: TensorType) -> Iterable[tuple[OpSpec, list[TensorType]]]:
-        """The operators inside this one (steps of a body), with their input types. Default:
-        none."""
+        """The operators inside this one (steps of a body), with their input types."""
         return ()
 
     # -- where others fail --------------------------------------------------------------------

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 ENTRY_POINTS = "nnfuzz.opspecs"
 EXPANDED = "Expanded"
-"""The name of nnfuzz.operators.expanded.Expanded in a graph; importing that module loads
-PyTorch."""
+"""The name of the class Expanded, whose module loads PyTorch when it is imported."""
 
 
 class OpRegistry:
@@ -75,7 +74,7 @@ class OpRegistry:
         return type(Expanded.name, (Expanded,), {"lookup": self.get})
 
     def of_domains(self, domains: Iterable[str]) -> list[type[OpSpec]]:
-        """The operators of ai.onnx and of the given domains. Raises: KeyError if no operator has a
+        """The operators of ai.onnx and of the given domains. Raises: KeyError for an unknown
         domain."""
         known = sorted({spec.onnx_domain for spec in self.specs()} - {""})
         for unknown in (domain for domain in domains if domain not in known):

@@ -18,16 +18,14 @@ dtypes are computed in float32 and rounded, or step by step; float64 is computed
 
 
 def largest_whole(x: Tensor) -> float:
-    """The largest integer up to which both a tensor's integer dtype and float64 hold every
-    integer."""
+    """The largest number up to which an integer tensor's dtype and float64 hold every integer."""
     return float(min(torch.iinfo(x.dtype).max, 1 << 53))
 
 
 def elementary(u: float) -> float:
     """Relative error of an elementary function, in unit roundoffs.
 
-    In float64, that of libm: 1.5 ULP. In other dtypes, that of an approximation whose result is
-    rounded.
+    In float64, that of libm: 1.5 ULP. In others, that of an approximation with a rounded result.
     """
     return 3.0 if u < SINGLE else 5.0
 

@@ -128,8 +128,7 @@ class Typed(Attributed):
     @classmethod
     @lru_cache(maxsize=KEPT)
     def most_inputs(cls) -> int:
-        """The greatest number of inputs in imported models, which is higher than in generated
-        ones."""
+        """The greatest number of inputs in imported models; generated ones have fewer."""
         most = cls.arity()[1]
         return MOST if most > len(cls.inputs) else most
 
@@ -203,8 +202,7 @@ class Typed(Attributed):
 
     @per_input
     def type_transfer(self, *inputs: TensorType) -> list[TensorType]:
-        """The output types, given inputs that satisfy `requires`. Default: the first input's
-        shape."""
+        """The output types, given inputs that satisfy `requires`. Default: as the first input."""
         return [TensorType(self.output_dtype(*inputs), inputs[0].shape)]
 
     def complete(self, draw: Draw, first: TensorType, dtypes: Sequence[DType]) -> list[TensorType]:
@@ -221,8 +219,7 @@ class Typed(Attributed):
 
     @classmethod
     def input_rank(cls, draw: Draw, output_rank: int) -> int | None:
-        """The rank that the first input must have for an output of a given rank; None if
-        impossible."""
+        """A rank of the first input that gives the output this rank; None if there is none."""
         return output_rank
 
     def infer_input_types(

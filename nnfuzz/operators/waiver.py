@@ -82,8 +82,7 @@ def reference(claim: str, clause: str, **scope: Any) -> Waiver:
 
 
 def rounds(what: str, clause: str, **scope: Any) -> Waiver:
-    """A waiver for onnx.reference computing `what` in float32, so that float64 results are
-    wrong."""
+    """A waiver for onnx.reference, which computes `what` in float32 even for float64."""
     claim = f"computes {what} in float32, whatever the type"
     return reference(claim, clause, dtypes=(DType.FLOAT64,), **scope)
 

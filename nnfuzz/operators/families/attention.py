@@ -84,8 +84,7 @@ class MaskedSoftmax(OpSpec):
     """Softmax over the last axis of scores (..., S, L) with some keys excluded.
 
     Query i attends to keys up to i + `before` and from i + `after` on; None is no limit. A second,
-    boolean input, which broadcasts to the scores, is True for keys that take part. A row without
-    any key is 0.
+    boolean input that broadcasts to the scores is True for admitted keys. A row without key is 0.
     """
 
     name: ClassVar[str] = "MaskedSoftmax"

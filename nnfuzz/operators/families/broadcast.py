@@ -11,8 +11,7 @@ from nnfuzz.operators.draw import Draw
 
 
 def aligned(shapes: Sequence[Sequence[Int]]) -> list[list[Int]]:
-    """Per axis of the broadcast result, innermost first: the dimensions of the shapes that have
-    it."""
+    """Per axis of the broadcast result, innermost first: the dimensions of the shapes there."""
     places = itertools.zip_longest(*map(reversed, shapes))
     return [[dim for dim in dims if dim is not None] for dims in places]
 
@@ -36,8 +35,7 @@ def wider(a: Int, b: Int) -> Int:
 
 
 def narrowed(draw: Draw, shape: Sequence[Int]) -> tuple[Int, ...]:
-    """A random shape that broadcasts to `shape`: some dimensions are 1, some leading ones
-    absent."""
+    """A random shape that broadcasts to `shape`; dimensions may be 1, or absent in front."""
     if draw.chance(0.5):
         return tuple(shape)
     kept = shape[draw.integer(0, len(shape)) :] if draw.chance(0.5) else shape

@@ -61,7 +61,7 @@ class Composite(OpSpec):
     def _gathered(
         self, terms: Callable[..., list[Tensor]], tensors: Sequence[Tensor]
     ) -> tuple[list[Tensor], Sequence[Tensor]]:
-        """The terms of all steps, and the outputs. Ends at a step that raises after a violated
+        """The terms of all steps, and the outputs; stops where a step raises after a violated
         term."""
         gathered: list[Tensor] = []
 
@@ -82,8 +82,7 @@ def _run(op: OpSpec, *tensors: Tensor) -> Any:
 
 
 class Moves(OpSpec):
-    """A step that selects, rearranges or repeats elements by `function`, which applies to masks,
-    too."""
+    """A step that selects, rearranges or repeats elements by `function`; masks move along."""
 
     name: ClassVar[str] = "Moves"
 

@@ -30,8 +30,7 @@ reduced to the range of a dtype that is held in a wider one (nnfuzz.operators.ca
 class ControlFlow(Composite):
     """Base of operators with bodies. pool: operators of bodies; every value of a body has one type.
 
-    Outer values that a body reads are inputs of this operator; in ONNX, the body captures them by
-    name.
+    Outer values that a body reads are inputs of this operator; in ONNX, it reads them by name.
     """
 
     since = 13
@@ -67,8 +66,7 @@ class ControlFlow(Composite):
             yield step.op, [inner] * len(step.inputs)
 
     def executed(self, *inputs: Any) -> Execution | None:
-        """The body's execution for such inputs (arrays), if exactly one body is executed once; or
-        None."""
+        """The execution for such inputs (arrays), if one body is executed once; otherwise None."""
         return None
 
     def turns(self, *inputs: Any) -> int:

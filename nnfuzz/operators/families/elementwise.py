@@ -153,8 +153,8 @@ class Binary(Broadcasting):
 
 
 class Arithmetic(Binary):
-    """, -, *, /. ONNX has 8- and 16-bit integers since opset 14; before, casts surround the
-    operator."""
+    """Addition, subtraction, product, quotient. Before opset 14, 8- and 16-bit integers are
+    cast."""
 
     exactness = "rounded"
     joining = "term"
@@ -185,7 +185,7 @@ class Arithmetic(Binary):
 
 
 class Modular(Arithmetic):
-    """, -, *, which are exact modulo 2^n for integers."""
+    """Sum, difference, product: exact modulo 2^n for integers."""
 
     rounding = (1, 0)
     modular = True
@@ -317,8 +317,7 @@ def exponent_limit(x: Tensor) -> float:
 
 
 def leaking(x: Tensor) -> Tensor:
-    """A nonzero derivative where `x` is negative, for functions that are flat or fall a little
-    there."""
+    """A nonzero derivative for negative `x`, for functions that are flat or falling there."""
     return torch.nn.functional.leaky_relu(x, 0.3)
 
 

@@ -47,8 +47,7 @@ def labels_of(equation: str, ranks: Sequence[int]) -> Labels | None:
 
 
 def ranks(equation: str, first: int) -> list[int]:
-    """The rank of each operand, given that of the first, which has an ellipsis if any operand
-    has."""
+    """The rank of each operand, given that of the first (with an ellipsis if any has one)."""
     parts = equation.replace(" ", "").partition("->")[0].split(",")
     letters = [len(part.replace(DOTS, "")) for part in parts]
     dots = max(0, first - letters[0])

@@ -101,13 +101,11 @@ class Scattering(Indexed):
     reduction: Any = "none"
 
     def along(self, data: Tensor, indices: Tensor, updates: Tensor) -> tuple[Any, ...]:
-        """The arguments of `put` with updates along one axis: (data, axis, places >= 0,
-        updates)."""
+        """(data, axis, places >= 0, updates): arguments of `put` for updates along one axis."""
         raise NotImplementedError
 
     def many(self, draw: Draw, size: Int, rank: int) -> Int:
-        """A random number of updates for an axis; small, so that few of them have the same
-        place."""
+        """A random number of updates for an axis; small, so that few of them collide."""
         return draw.dim(rank) if draw.chance(0.1) else maximum(1, size // draw.choice((2, 3, 5, 8)))
 
     def type_transfer(self, *inputs: TensorType) -> list[TensorType]:

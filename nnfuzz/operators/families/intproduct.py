@@ -277,8 +277,7 @@ class Requantised(IntegerProduct):
 
 
 def _granularity(*options: int) -> Choice:
-    """A choice whether b has parameters per channel; if types are given, only the matching
-    option."""
+    """Whether b has parameters per channel; if the types are given, they decide."""
 
     def options_of(op: Any, *types: TensorType) -> Sequence[int]:
         params = op.by_role("q", types)
@@ -307,8 +306,7 @@ class MatMulProduct(IntegerProduct):
         return product_shape(a.shape, b.shape)
 
     def lists(self, a, b):
-        """Not for the product of two vectors: it is a scalar, to which a vector would add an
-        axis."""
+        """False for the product of two vectors, a scalar, to which a vector would add an axis."""
         return a.rank > 1 or b.rank > 1
 
     def right_shape(self, draw, a):

@@ -51,8 +51,7 @@ class Exponentials(AlongAxis):
     """A function of each element's share exp(x_i) / sum of exp(x_j) along the axis."""
 
     def of_log_share(self, log: Tensor) -> Tensor:
-        """Maps logarithms of shares, from minus infinity to 0, to results; monotonically
-        increasing."""
+        """Maps logarithms of shares (minus infinity to 0) to results; monotonically increasing."""
         raise NotImplementedError
 
     def along(self, x: Interval) -> Interval:
@@ -357,8 +356,7 @@ def squares_fit(x: Tensor, axes: Sequence[int]) -> list[Tensor]:
 
 
 def deviations(x: Interval, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """Bounds of the standard deviation: as a norm, it moves by at most the root mean square of the
-    radii."""
+    """Bounds of the standard deviation; it moves by at most the root mean square of the radii."""
     centre, r = (x.lo + x.hi) * 0.5, (x.hi - x.lo) * 0.5
     s = centred(centre, axes, 0.0)[1]
     moved = (r * r).mean(axes, keepdim=True).sqrt() + 2.0**-50 * s
@@ -371,8 +369,7 @@ def masked_along(x: Interval, axes: Sequence[int]) -> Tensor | None:
 
 
 def shifted_radius(u: float, y: Tensor, bias: Tensor | float) -> Tensor:
-    """Error of adding a bias; at least in float32 the bias may be added to mean g of x g - mean
-    g."""
+    """Error of adding a bias; in float32 or float64 it may be added to mean g of x g - mean g."""
     size = bias.abs() if isinstance(bias, torch.Tensor) else abs(bias)
     return u * y.abs() + 2 * min(u, SINGLE) * size
 

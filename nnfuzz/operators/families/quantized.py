@@ -51,8 +51,7 @@ def quantised(v: Tensor, zero: Tensor | None, to: DType) -> Tensor:
 
 
 def stepped(v: Interval, error: Tensor | float, zero: Sequence[Interval], to: DType) -> Interval:
-    """The interval of `quantised` for a quotient with an error of up to `error` (broadcast to
-    `v`)."""
+    """The interval of `quantised` for a quotient v with an error of up to `error` (broadcast)."""
     lo = quantised(v.lo - error, zero[0].lo if zero else None, to)
     hi = quantised(v.hi + error, zero[0].hi if zero else None, to)
     return Interval(lo, hi, joined(v, *zero, like=lo))
@@ -80,8 +79,7 @@ def _ties(to: DType) -> Tensor:
 
 
 def dyadic(*intervals: Interval) -> Tensor:
-    """Mask of elements that are exact powers of two in every interval: they divide and multiply
-    exactly."""
+    """Mask of elements that are powers of two in every interval, so they divide exactly."""
     masks = [(b.lo == b.hi) & (b.lo.abs().frexp().mantissa == 0.5) for b in intervals]
     every = masks[0]
     for mask in masks[1:]:

@@ -142,8 +142,7 @@ class Reduction(Reducing):
         return Interval(*ends(self.torch, self.monotone, x))
 
     def largest_first(self, terms: Tensor, most: Tensor) -> Tensor:
-        """`rounding.largest_first` along the axes; `most` and the result have the output's
-        shape."""
+        """`rounding.largest_first` along the axes; `most` has the shape of the output."""
         axes = self.positive_axes(terms.dim())
         kept = most.reshape([1 if i in axes else d for i, d in enumerate(terms.shape)])
         return largest_first(terms, self.axes, kept).reshape(most.shape)
@@ -247,8 +246,7 @@ class ArgReduction(Along, Reducing):
         raise NotImplementedError(f"{self.name}.first")
 
     def turned(self, x: Tensor) -> Tensor:
-        """The elements in reverse order along the axis, if the last extreme element is looked
-        for."""
+        """The elements, reversed along the axis if the last extreme element is looked for."""
         return x.flip(self.axis) if self.select_last_index else x
 
     def torch(self, *tensors: Tensor) -> Tensor:
@@ -265,16 +263,14 @@ class ArgReduction(Along, Reducing):
 
 
 def in_order(x: Tensor, axis: int, largest: int = 1) -> tuple[Tensor, Tensor]:
-    """(elements, positions) along an axis, largest or smallest first; equal ones keep their
-    order."""
+    """(elements, positions) along an axis, sorted; equal ones keep their order."""
     return torch.sort(x, dim=axis, descending=bool(largest), stable=True)
 
 
 def settled(x: Interval, axis: int, largest: int = 1) -> Tensor:
     """Mask, in the order of `x.lo`, of elements whose rank is the same for all values in `x`.
 
-    Masked elements are treated like others. Exact elements may be equal; other intervals must not
-    touch.
+    Masked elements are treated like others. Exact elements may be equal; others must not touch.
     """
     if x.exact:
         return torch.ones_like(x.lo, dtype=torch.bool)

@@ -44,8 +44,7 @@ FACTOR = 2.0**20
 def moderate(terms: int, tensors: Sequence[Tensor], most: float) -> bool:
     """Whether a sum of `terms` products of the tensors' elements is certainly far below `most`.
 
-    This reads only the ends of the operands, whereas a sum of absolute values costs as much as the
-    operator.
+    It reads only the ends of the operands; a sum of absolute values would cost much more.
     """
     bound = FACTOR * terms
     for tensor in tensors:
@@ -96,8 +95,7 @@ class Summing(OpSpec):
 
     @per_input
     def partial(self, *xs: Tensor) -> Callable[[Tensor], Tensor] | None:
-        """The argument `partial` of `sum_radius`. Default: `by_squares` if the terms are
-        `unscaled`."""
+        """The argument `partial` of `sum_radius`. Default: `by_squares` if `unscaled`."""
         if not self.unscaled or self.terms(*xs) < 3:
             return None
         return by_squares(self.torch(*[x * x for x in xs]), self.terms(*xs))
@@ -170,8 +168,7 @@ def multiplied(f: Callable[..., Tensor], *intervals: Interval) -> Interval:
 def product_radius(u: float, factors: float | Tensor, y: Tensor, grown: Tensor) -> Tensor:
     """Error of a product of `factors` factors; `grown` is the largest partial product in any order.
 
-    A partial product that underflows has the error of the least number, which later factors may
-    enlarge.
+    A partial product that underflows has the error of the least number, which may grow again.
     """
     radius = factors * (2 * u * y.abs() + underflow(u) * grown)
     return radius.masked_fill(grown > greatest(u), math.inf)

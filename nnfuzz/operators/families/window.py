@@ -99,8 +99,7 @@ def chosen(options: Callable[[Any], Sequence[Any]]) -> Choice:
 
 
 def group(draw: Any, op: Any, first: TensorType, *_: TensorType) -> int:
-    """A random number of groups that divides the channels of the first input; 1 without
-    channels."""
+    """A random number of groups that divides the first input's channels; 1 if it has none."""
     channels = first.shape[1]
     if draw.chance(0.5):
         return 1
@@ -110,8 +109,7 @@ def group(draw: Any, op: Any, first: TensorType, *_: TensorType) -> int:
 
 
 class Window(OpSpec):
-    """Base of windows with strides; subclasses declare `pads`, `strides` and maybe `dilations`,
-    `ceil_mode`."""
+    """Base of windows with strides; subclasses declare `pads`, `strides` and maybe the others."""
 
     merges = ("Pad",)
     auto_pad: Any = EXPLICIT
@@ -183,8 +181,7 @@ class Window(OpSpec):
             yield behind == wanted[1]
 
     def window_fits(self, *inputs: TensorType) -> Iterator[Bool]:
-        """Conditions: every padded axis holds at least one window, and the padding is the declared
-        one."""
+        """Conditions: every padded axis holds a window, and the padding is the declared one."""
         for size, window, _, dilation, before, behind in self.axes(*inputs):
             yield size + before + behind >= (window - 1) * dilation + 1
         yield from self.padded_as_declared(*inputs)
