@@ -27,13 +27,13 @@ T = TypeVar("T")
 SHARE = 4.0
 """How often arrangements are picked, relative to all other motifs together."""
 MOST_OPERATORS, MOST_AGAIN = 4, 2
-"""Most different operators in an arrangement, and most operators that it has again."""
+"""Most different operators of an arrangement, and most repetitions of them."""
 TRIES = 12
 """Nodes that are tried until one fits."""
 CHAINED = 0.65
 """Probability that a node reads the last value, not any value of the arrangement."""
 PLAIN, FIRST = 0.6, 0.75
-"""Probability that a node is plain, and that an attribute of a plain node has its first option,
+"""Probability that a node has plain attributes, and that such an attribute has its first option,
 which is the most usual one."""
 BACK = 0.7
 """Probability that an operator with a dtype attribute uses a dtype that is already present."""
@@ -143,7 +143,7 @@ class Arrangement:
     def _operands(
         self, m: Writer, spec: type[OpSpec], name: str, values: Sequence[str]
     ) -> Sequence[Operand]:
-        """The operands after the first; missing ones at the end are drawn by the operator."""
+        """The operands after the first; the operator draws missing ones at the end."""
         if (earlier := _nodes(m, spec, values)) and m.draw.chance(AGAIN):
             return m.draw.choice(earlier).inputs[1:]
         operands: list[Operand] = []
@@ -197,7 +197,7 @@ def arrangements(table: Sequence[type[OpSpec]], focus: Sequence[str], others: fl
 
 
 def _nodes(m: Writer, spec: type[OpSpec], values: Sequence[str]) -> list[Node]:
-    """The nodes of an operator that compute one of the values, the first value excepted."""
+    """The nodes of an operator that compute one of `values`, other than the first."""
     nodes = [m.node(name) for name in values[1:]]
     return [node for node in nodes if type(node.op) is spec]
 
@@ -208,7 +208,7 @@ def _reads(pattern: In, type_: TensorType) -> bool:
 
 
 def _counts(spec: type[OpSpec]) -> tuple[int, int]:
-    """The least number of operands, and the greatest number that an arrangement gives."""
+    """The least number of operands, and the most that an arrangement specifies."""
     lo, hi = spec.arity()
     return lo, min(hi, lo + 1)
 

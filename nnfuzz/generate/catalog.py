@@ -279,10 +279,10 @@ INDICES = (DType.INT32, DType.INT64)
 
 
 def _forced(spec: type[OpSpec], config: GenerateConfig) -> dict[str, DType]:
-    """The dtypes that type variables must have although no dtype of theirs is wanted.
+    """The dtype of each type variable that admits none of the wanted dtypes.
 
-    The key "" is an output that has no type variable of an input. Such a variable has a single
-    dtype (bool for a condition), or is an index (then int64 is used).
+    Such a variable has a single dtype (bool for a condition), or is an index (then int64 is used).
+    The key "" stands for an output whose dtype no input shares.
     """
     admitted: dict[str, set[DType]] = {}
     for binding, output in spec.signatures():
@@ -295,7 +295,7 @@ def _forced(spec: type[OpSpec], config: GenerateConfig) -> dict[str, DType]:
 
 
 def _places(spec: type[OpSpec], binding: Mapping[str, DType], output: DType) -> Mapping[str, DType]:
-    """The dtypes by type variable; "" is an output that has no type variable of an input."""
+    """The dtypes by type variable; "" stands for an output whose dtype no input shares."""
     return binding if spec.output in binding else {**binding, "": output}
 
 
@@ -318,7 +318,7 @@ def _weight(
 
 
 def _unexportable(spec: type[OpSpec], exporter: str, opset: int, signature: OpSignature) -> bool:
-    """Whether the signature cannot be exported for any rank; Growth checks single ranks."""
+    """Whether the signature cannot be exported for any rank; single ranks are checked by Growth."""
     if spec.onnx_domain and exporter in FROM_PYTORCH:
         return True  # PyTorch has no operators of other domains
     dtypes = list(signature.binding.values())

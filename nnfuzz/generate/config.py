@@ -34,10 +34,8 @@ DTYPE_WEIGHTS: Mapping[str, float] = {
 
 
 def dtype_weights(only: Collection[str], without: Collection[str]) -> dict[str, float | None]:
-    """The setting `dtypes` for some dtypes only, or without some; {} if both are empty.
-
-    Raises: ValueError for an unknown dtype, or if no dtype is left.
-    """
+    """The setting `dtypes` with some dtypes only, or without some; {} if none is named. Raises:
+    ValueError for an unknown dtype, or if no dtype is left."""
     for name in (*only, *without):
         if name not in DTYPE_WEIGHTS:
             meant = f"{name}32" if f"{name}32" in DTYPE_WEIGHTS else ""

@@ -67,9 +67,9 @@ class Engine(Protocol):
     ) -> Generated:
         """A graph, concrete and valid by construction.
 
-        corpus: graphs; generation starts from one of them, if there are any. target: the operator
-        to begin with if not. turns: motifs to plant, before random ones, until one fits. The same
-        arguments and the same state of `rng` give the same graph.
+        corpus: graphs, one of which generation starts from. target: the operator to begin with if
+        there is no corpus. turns: motifs to insert first, until one fits. The same arguments and
+        the same state of `rng` give the same graph.
         """
         ...
 

@@ -18,14 +18,14 @@ from nnfuzz.operators.motif import Motif
 from nnfuzz.operators.operator import OpSpec
 
 AIMED, AGAIN = 2.0, 0.4
-"""Factor on the motifs per graph, and the value of `Sizes.again`, in a campaign with a focus."""
+"""In a campaign with a focus: a factor on the motifs per graph, and the value of `Sizes.again`."""
 
 
 def focused_weights(
     weights: Mapping[str, float], specs: Iterable[type[OpSpec]], focus: Collection[str]
 ) -> dict[str, float]:
-    """The operators' weight factors with those of the focus raised: each of these is equally
-    frequent, and together they are as frequent as all others. weights: factors without focus."""
+    """Factors on operators' frequencies, with a campaign's focus. All operators of the focus are
+    equally frequent, and together as frequent as all others. weights: factors without a focus."""
     own = {spec.name: spec.weight * weights.get(spec.name, 1.0) for spec in specs}
     aimed = [name for name in own if name in focus]
     rest = sum(weight for name, weight in own.items() if name not in focus) or 1.0
@@ -36,10 +36,8 @@ def focused_weights(
 def touching(
     motifs: Iterable[Motif], specs: Iterable[type[OpSpec]], focus: Collection[str]
 ) -> list[Motif]:
-    """The motifs with an operator of the focus, weighted by the square of their number of those.
-
-    Raises: NothingLeft if no operator is left.
-    """
+    """The motifs with an operator of the focus; their weights grow with the square of how many they
+    have. Raises: NothingLeft if there is no operator."""
     known = _operators(tuple(motifs), tuple(specs))
     counts = {motif: len(names.intersection(focus)) for motif, names in known.items()}
     return [replace(m, weight=m.weight * count**2) for m, count in counts.items() if count]
@@ -49,7 +47,7 @@ def touching(
 def _operators(
     motifs: tuple[Motif, ...], specs: tuple[type[OpSpec], ...]
 ) -> Mapping[Motif, frozenset[str]]:
-    """The names of the operators that each motif writes in trial graphs."""
+    """The names of the operators that each motif writes when it is tried."""
     config = GenerateConfig(nodes=NODES)
     catalog = Catalog(specs, config)
     return {motif: operators_written(motif, catalog, config) for motif in motifs}

@@ -185,13 +185,13 @@ def _outputs(op: OpSpec, ranges: Sequence[Range], first: ValueRange) -> Iterator
 
 
 def _hard(op: OpSpec, types: Sequence[TensorType], ranges: Sequence[Range]) -> bool:
-    """Whether the operator demands a range of its first input, and the input may leave it."""
+    """Whether the operator demands a range of its first input that the input may leave."""
     wanted = op.demanded(*ranges) if ranges and types[0].dtype.is_float else None
     return wanted is not None and not (wanted[0] <= ranges[0][0] <= ranges[0][1] <= wanted[1])
 
 
 def _remote(op: OpSpec, traits: _Traits, moves: bool, inputs: Sequence[ValueRange]) -> int:
-    """`ValueRange.remote` of the outputs, without counting a narrow valid range of `op` itself."""
+    """`ValueRange.remote` of the outputs; a narrow valid range of `op` itself is not counted."""
     read = [k.remote for k in inputs]
     if traits.reads:
         patterns = op.patterns(len(inputs))
@@ -318,7 +318,7 @@ def _evaluated(op: OpSpec, numbers: Sequence[float]) -> float | None:
 
 
 def _ranges(inputs: Sequence[ValueRange]) -> list[Range]:
-    """The input ranges; one tuple object for equal inputs (those that are one object)."""
+    """The input ranges; inputs that are the same object share one tuple, which marks them equal."""
     match inputs:
         case [one]:
             return [one.range]

@@ -45,7 +45,7 @@ class NearMiss:
 
 EXACT = NearMiss()
 SPARE = 2
-"""How many more nodes than a skeleton a graph may have, since a near miss inserts some."""
+"""How many nodes beside a skeleton a graph has room for, since a near miss inserts some."""
 DEPLOYED = 0.9
 """Probability that the parameters of all nodes of a skeleton are constants."""
 STYLES = ("scalar", "scalar", "scalar", "one", "rank")
@@ -53,8 +53,8 @@ STYLES = ("scalar", "scalar", "scalar", "one", "rank")
 ONE_STYLE = 0.8
 """Probability that all constants of a motif have shapes of one style, as exporters write them."""
 READ = 0.5
-"""Probability that an exact motif's result gets a reader, since optimisers leave results of the
-model unchanged."""
+"""Probability that an exact motif's result gets a reader, since optimisers may leave a result of
+the model alone."""
 READERS = ("Relu", "Tanh", "Abs", "Neg", "Not", "Identity")
 """The operators that may read a motif's result; at least one of them takes each dtype."""
 USUAL = 0.8
@@ -62,16 +62,16 @@ USUAL = 0.8
 TWICE = 0.3
 """Probability that an operator is changed by two kinds of near misses."""
 ANYWHERE = 0.5
-"""Probability that a near miss changes an operator after a random position of the motif."""
+"""Probability that a near miss changes an operator after a random position, not from the first."""
 FAVOURED = 0.7
 """Probability that kinds of near misses that insert an operator of the focus are tried first."""
 
 
 def drawn_miss(draw: Draw, motif: Motif, focus: Collection[str] = ()) -> NearMiss:
-    """A random near miss of a motif, by any kind of one group.
+    """A random near miss of a motif, by the kinds of one group.
 
-    The group keeps kinds that apply everywhere from displacing kinds that apply at a single
-    operator. focus: names of operators.
+    One group is tried at a time, so that kinds that apply nearly everywhere do not displace the
+    others. focus: names of operators.
     """
     first = _kind(draw, focus)
     others = [kind for kind in GROUPS if GROUPS[kind] == GROUPS[first] and kind != first]
@@ -147,7 +147,8 @@ class MotifWriter:
         self._constant = self.draw.chance(together)
         """Whether the parameters of all nodes are constants."""
         self._given = bool(room) and self._constant
-        """Whether other new values become inputs of the model, as in deployed models."""
+        """Whether new values that are no parameters become inputs of the model, as in deployed
+        models."""
         self._style = self.draw.choice(STYLES) if self.draw.chance(ONE_STYLE) else ""
         """The style of all constants' shapes; "" if each has its own."""
         self._usual = self._given and self.draw.chance(USUAL)
@@ -233,8 +234,8 @@ class MotifWriter:
         return None
 
     def _missing_as(self, kind: str, call: Call) -> tuple[str, ...] | None:
-        """The outputs of the call changed by one kind; None if the kind does not apply, after which
-        the caller removes inserted nodes."""
+        """The outputs of the call changed by one kind; None if the kind does not apply. The caller
+        then removes the nodes inserted so far."""
         try:
             return KINDS[kind](self, call)
         except (Misfit, LookupError, ArithmeticError, TypeError):
@@ -378,7 +379,7 @@ def _number(operand: Operand) -> TypeGuard[float]:
 
 
 def _ones(style: str, rank: int, least: int) -> tuple[int, ...]:
-    """The shape of a one-element constant in a style."""
+    """The shape of a one-element constant. style: one of STYLES."""
     return (1,) * max(least, {"scalar": 0, "one": 1, "rank": rank}[style])
 
 

@@ -43,13 +43,13 @@ ATTEMPTS_PER_OPERATOR = 3
 ATTEMPTS_PER_NODE = 200
 """Operators picked for one node before the graph is left as it is."""
 PICKY_ATTEMPTS = 15
-"""Picks at which common vertices may be rejected; with few operators, all may be common."""
+"""Picks at which common vertices may be rejected; later ones accept any, lest none be left."""
 ATTEMPTS_PER_COVERAGE_TARGET = 10
 ATTEMPTS_PER_MOTIF = 8
 CLOSED = 0.6
 """Probability that later nodes read only the results of a skeleton, as in most deployed models."""
 AROUND = 5
-"""Most nodes around a skeleton; never more than `config.nodes`."""
+"""Most nodes around a skeleton, if a graph has room for as many."""
 BEHIND = 0.6
 """Probability that a motif that can create its first value first tries an existing value."""
 FRESH_STARTS = 3
@@ -131,7 +131,8 @@ class GraphGrower:
         """The finished graph: placeholders become inputs or weights, values without reader outputs.
 
         At least one placeholder becomes an input. A value with readers is also an output with a
-        small probability, which prevents its fusion. like: a graph whose inputs stay inputs here.
+        small probability, which prevents its fusion. like: an earlier graph, whose inputs and
+        weights remain so.
         """
         growth, draw, graph = self.growth, self.draw, self.growth.graph
         inputs = set(like.inputs) if like else set()
@@ -214,8 +215,7 @@ class GraphGrower:
         attempt: int = 0,
         novel: bool = False,
     ) -> bool:
-        """Insert an operator that reads only placeholders. novel: whether to reject common
-        vertices."""
+        """Insert a node that reads only placeholders. novel: whether to reject common vertices."""
         draw = self._dice(attempt)
         large = self.config.sizes.least_first > 0
         first = (large_tensor if large else Draw.tensor)(draw, signature.first, rank)
@@ -256,7 +256,7 @@ class GraphGrower:
         return sorted(self.draw.integer(0, self.draw.integer(0, most)) for _ in range(count))
 
     def plant(self) -> bool:
-        """Insert a motif that fits after some value. Returns False, unchanged, if none fits."""
+        """Insert a motif that fits after some value. Returns whether one was inserted."""
         turns, self._turns = self._turns, ()
         return any(map(self._plant_turn, turns)) or self._plant_any()
 
@@ -294,7 +294,7 @@ class GraphGrower:
         return bool(self.growth.named.read(motif.dtypes, *motif.ranks))
 
     def _planted(self, motif: Motif, near: NearMiss) -> bool:
-        """Insert a motif at one of its possible starts. Returns False, unchanged, if none fits."""
+        """Insert a motif at one of its possible starts; if none fits, nothing changes."""
         mark = None
         for start_of in self._starts(motif)[: 1 if near.needed else None]:
             mark = mark or self.growth.mark()
@@ -335,8 +335,7 @@ class GraphGrower:
         return self.growth.place(type_, start)
 
     def _start_of(self, motif: Motif) -> str | None:
-        """An existing value that a motif can start from (new in an empty graph); None if none
-        fits."""
+        """An existing value from which a motif can start (in an empty graph a new one), or None."""
         growth, draw = self.growth, self.draw
         lo, hi = motif.ranks
         if not growth.graph.nodes:
@@ -355,8 +354,8 @@ class GraphGrower:
     # -- forward ------------------------------------------------------------------------------
 
     def _forward(self, spec: type[OpSpec], attempt: int = 0) -> bool | None:
-        """Insert the operator after existing values; returns whether it fits. None: no value
-        does."""
+        """Insert the operator after existing values. False if that fails, None if none can be
+        read."""
         growth, draw = self.growth, self._dice(attempt)
         there = growth.named.read(self.catalog.reads(spec), *spec.inputs[0].ranks)
         if not there:
@@ -444,8 +443,8 @@ class GraphGrower:
     # -- backward -----------------------------------------------------------------------------
 
     def _backward(self, spec: type[OpSpec], attempt: int = 0) -> bool | None:
-        """Insert the operator before a placeholder; returns whether it fits. None: no value
-        does."""
+        """Insert the operator before a placeholder. False if that fails, None if none can be its
+        output."""
         growth, draw = self.growth, self._dice(2 * attempt)
         outputs = self.catalog.outputs(spec)
         lo, hi = spec.inputs[0].ranks

@@ -220,8 +220,7 @@ class _Change:
         return replace(old, values=values, nodes=nodes)
 
     def _inferred(self, op: OpSpec, types: Sequence[TensorType]) -> list[TensorType] | None:
-        """The output types; None if the operator does not admit the inputs, or on excessive
-        size."""
+        """The output types; None if the operator does not admit the inputs or costs too much."""
         patterns, sizes = op.patterns(len(types)), self.config.sizes
         if not all(p.ranked(t.rank) for p, t in zip(patterns, types)):
             return None

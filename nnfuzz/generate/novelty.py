@@ -19,7 +19,8 @@ from nnfuzz.operators.operator import OpSpec
 REJECTED = 0.9
 """Probability of rejecting a vertex that the graph already has."""
 HORIZON = 15.6
-"""Vertices with fewer bits of information are drawn more than once in 50,000, and rejected."""
+"""Bits of information. A vertex with fewer would occur more than once in 2^15.6 (50,000) draws; its
+surplus draws are rejected."""
 MOST = 0.99
 """The largest probability of rejection, so that operators of scalars alone still occur."""
 RANK_BITS = 2.5
@@ -56,7 +57,8 @@ def surprise(op: OpSpec, types: Sequence[TensorType]) -> float:
 
 
 def rejects(draw: Draw, op: OpSpec, types: Sequence[TensorType], bits: float) -> bool:
-    """Whether a vertex is drawn too often and rejected. bits: information of the signature."""
+    """Whether to reject a vertex because many graphs have it. bits: information of the
+    signature."""
     rank = len(types[0].shape) if types else 0
     if bits + RANK_BITS + DIM_BITS * rank >= HORIZON:
         return False

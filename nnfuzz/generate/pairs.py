@@ -22,12 +22,12 @@ from nnfuzz.operators.operator import OpSpec
 SHARE = 2.0
 """How often pairs are picked, relative to all hand-written motifs together."""
 DECLARED, VARIED, PLAIN = 4.0, 0.4, 0.1
-"""Relative frequencies of pairs: an operator with one in its `merges` (divided by the cube root of
-how many operators inherit that declaration); an operator with itself, if it has attributes or
-several operands; others with themselves."""
+"""Relative frequencies of pairs: an operator after one that it merges with (divided by the cube
+root of how many operators inherit that declaration); an operator with attributes or several
+operands after itself; any other operator after itself."""
 SAME = 0.5
-"""Probability that the second operator has the operands of the first, that it has its dtype, and
-that it has each of its attributes."""
+"""Probability that the second operator has the operands of the first, and as probably its dtype and
+each of its attributes."""
 THRICE = 0.25
 """Probability that a third operator follows, of the second one's kind."""
 NUMBERS = (0, 1, 2, 2, 3, 7, -1, -2, 0.5, 1.5)

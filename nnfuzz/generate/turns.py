@@ -29,21 +29,21 @@ from nnfuzz.operators.operator import OpSpec
 from nnfuzz.solve.store import DecidedStore
 
 TARGET_CYCLE = 5
-"""Length of the cycle of test-case indexes in which coverage targets have fixed positions."""
+"""Length of the cycle of test indexes in which coverage targets have fixed positions."""
 TURNS = (1, 3)
 """The positions in that cycle whose graphs begin with a coverage target."""
 CYCLE = 10
 """Length of the cycle of indexes in which motifs have fixed positions; these test cases have no
 coverage target."""
 MISSES, EXACTS = (0, 4, 7), (5, 9)
-"""The positions in that cycle of near misses, and of exact motifs."""
+"""Positions in that cycle of test cases with a near miss, and with an exact motif."""
 ALTERNATIVES = 2
 """Motifs that a test case tries until one fits: many kinds of near misses do not apply to a motif,
 and an opset may lack a motif's operator."""
 ATTEMPTS = 10
 """Attempts to insert a motif."""
 FURTHER_ATTEMPTS = 2
-"""Attempts at a near miss after the first one."""
+"""Further attempts at a near miss."""
 MUTATED = 1 / 3
 """Probability that a skeleton is inserted as a near miss."""
 TURNS_OF_ONE = 2
@@ -186,8 +186,8 @@ def _skeleton_number(seed: int, index: int, share: float) -> int | None:
 
 @lru_cache(maxsize=64)
 def _turning(motifs: tuple[Motif, ...]) -> Mapping[str, Motif]:
-    """The motifs that take turns, by name. Pairs are too many, arrangements are frequent anyway,
-    and weight 0 turns a motif off."""
+    """The motifs that take turns, by name; without pairs, which are too many, arrangements, which
+    are frequent anyway, and motifs of weight 0."""
     left_out = Pair, Arrangement
     return {m.name: m for m in motifs if m.weight and not isinstance(m.write, left_out)}
 
@@ -223,8 +223,7 @@ RANK, SIZE = 3, 4
 
 @lru_cache(maxsize=8)
 def writable(motifs: tuple[Motif, ...], specs: tuple[type[OpSpec], ...]) -> tuple[Motif, ...]:
-    """The motifs that can be inserted in a trial graph, and those that fail there although no
-    operator is missing.
+    """The motifs that fit into a trial graph, or whose operators are all present at least.
 
     Trial graphs have the newest opset, whatever a test has, so that all test cases of a campaign
     share the turns. Raises: NothingLeft if no operator is left.

@@ -13,7 +13,7 @@ from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.operator import In, Range
 
 TOGETHER = 0.65
-"""Probability that all parameters of a node (`In.weight`) are constants, never computed."""
+"""Probability that all parameters of a node (`In.weight`) are constants, which no node computes."""
 
 
 @dataclass(frozen=True)

@@ -29,10 +29,8 @@ def name_and_copy(name: str) -> tuple[str, int]:
 
 
 def join_copies(copies: Sequence[Graph]) -> Graph:
-    """Copies of one graph at several sizes, merged into one graph.
-
-    Raises: GraphError if they differ in anything but sizes.
-    """
+    """Copies of one graph at several sizes, merged into one graph. Raises: GraphError if they have
+    different inputs or weights (shapes of inputs aside)."""
     first = copies[0]
     whole = Graph(weights=list(first.weights), prescribed=dict(first.prescribed))
     for k, graph in enumerate(copies):

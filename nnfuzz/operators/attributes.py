@@ -31,7 +31,7 @@ class Declared:
 
 
 REQUIRED = object()
-"""The `default` of an attribute that has none, so that a value must be given."""
+"""Value of `Choice.default` that means: no default, the attribute must be given."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ Types = Sequence[TensorType]
 
 
 class Attributed:
-    """Base of operators: the class declares attributes, an instance holds a value for each."""
+    """Base of operators: the class declares attributes, an instance has a value for each."""
 
     name: ClassVar[str] = ""
     declared: ClassVar[dict[str, Attribute]] = {}

@@ -71,7 +71,7 @@ class Body:
         return [results[i] for i in self.outputs]
 
     def check(self, values: Sequence[Any]) -> None:
-        """Raises: ValueError if the number of arguments is wrong or their shapes differ."""
+        """Raises: ValueError if `values` are not one per argument, or differ in shape."""
         shapes = {tuple(map(int, v.shape)) for v in values}  # a tracer's sizes are tensors
         if len(values) != self.arguments or len(shapes) > 1:
             raise ValueError(f"{self.arguments} arguments of one type, not {list(values)}")

@@ -95,7 +95,7 @@ class Draw:
         return var
 
     def dim(self, rank: int) -> Var | int:
-        """A fresh dimension for a tensor of the given rank."""
+        """A fresh dimension (a new variable, or 0) for a tensor of the given rank."""
         if self.sizes.empty and self.chance(self.sizes.empty):
             return 0
         return self.var("d", 1, self.sizes.dim(rank))

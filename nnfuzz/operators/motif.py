@@ -33,7 +33,7 @@ Operand = str | float | TensorType
 FACTOR = 64
 """The largest factor that is drawn for a dimension that is not decided yet."""
 MISSED = "~"
-"""Separates a motif's name from the kind of near miss (a motif with one deliberate deviation)."""
+"""Separates a motif's name from its kind of near miss (a deliberate deviation)."""
 
 
 def planted_name(motif: str, missed: str) -> str:

@@ -175,10 +175,10 @@ class Numeric:
 
     @per_input
     def decided(self, u: float, *intervals: Interval) -> Sequence[Interval] | None:
-        """Output intervals of an operator that rounds an intermediate result before it decides.
+        """Output intervals of an operator that rounds an intermediate result and then decides.
 
-        Example: quantisation, where a rounding error of the quotient moves it across a tie. It is
-        called for exact inputs, too. u: greatest unit roundoff of the inputs' dtypes. Default:
-        None, no such operator.
+        Example: quantisation, where a rounding error of the quotient moves it across a tie. Called
+        for exact inputs, too. u: greatest unit roundoff of the inputs' dtypes. Default: None, use
+        `interval`.
         """
         return None

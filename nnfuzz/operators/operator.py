@@ -65,8 +65,8 @@ class OpSpec(Typed, Numeric):
     """For attributes that only change how a model writes the operator: the values of exporters."""
 
     plain: ClassVar[type[OpSpec] | None] = None
-    """The operator that this one becomes without one attribute, its mode; inputs and outputs are
-    the same. The reducer tries it as a replacement."""
+    """The operator that this one becomes without one attribute, its mode. Inputs and outputs are
+    the same, so the reducer tries it as a replacement."""
 
     merges: ClassVar[tuple[str, ...]] = ()
     """Operators that compilers cancel with this one or merge into it if they read its result: its
@@ -85,8 +85,7 @@ class OpSpec(Typed, Numeric):
     compute. `torch` must return NaN for NaN."""
 
     leaves_out: ClassVar[bool] = False
-    """Whether an element of -inf does not affect the result if others are finite: its weight in a
-    softmax is 0, and it is never the maximum."""
+    """Whether an element of -inf has no effect beside finite ones, as in a softmax or a maximum."""
 
     # -- meaning ------------------------------------------------------------------------------
 

@@ -86,7 +86,7 @@ class Domains:
         self.decided.append(e)
 
     def take_back(self, box: dict[Var, tuple[int, int]], decided: int) -> None:
-        """Return to an earlier state. box, decided: intervals, number of decided expressions."""
+        """Restore an earlier state: its intervals (`box`) and number of decided expressions."""
         self.box = box
         self.changed.clear()
         for e in self.decided[decided:]:
@@ -237,7 +237,7 @@ class Propagator:
                 self.readers.setdefault(var, []).append(constraint)
 
     def _settled(self, e: Int | Bool, open_: dict[Var, None], visited: set[Expr]) -> bool:
-        """Whether fixed variables decide an expression; otherwise its others are added to
+        """Whether fixed variables decide an expression; if not, its free ones are put in
         `open_`."""
         if not isinstance(e, Expr):
             return True

@@ -21,10 +21,9 @@ if TYPE_CHECKING:
 
 
 class SolverSession:
-    """Constraints and a solution of them; nothing is decided early. Use as a context manager.
-
-    budget: most Z3 checks that `extend` may make. resources: Z3 resource units per check.
-    """
+    """Constraints and a solution of them, which later constraints may change. Use as a context
+    manager. budget: most Z3 checks that `extend` may make. resources: Z3 resource units per
+    check."""
 
     immediate = False
 

@@ -37,7 +37,7 @@ OLD = 0.1
 
 
 class Opset(Variation):
-    """Names the opset of a model that is not the newest one of its exporter."""
+    """A model whose opset is not the newest one of its exporter."""
 
     name = "opset"
 
@@ -106,7 +106,7 @@ def _at_several_sizes(resizable: Resizable, rng: random.Random, opset: int) -> G
 
 
 class Large(Variation):
-    """A graph with a large tensor; only for graphs that do not start from an earlier one."""
+    """A graph with a large tensor; not for graphs made from an earlier one."""
 
     name = setting = "large"
 
@@ -179,12 +179,13 @@ class Motifs(Variation):
 
 
 def _keeps_to_focus(test: VariedTest) -> bool:
-    """Whether the graph begins with an operator of the focus, not with the motif of its turn."""
+    """Whether the graph begins with an operator of the focus, and so has no motif turn."""
     return bool(test.config.focus) and bool(test.turn % 2)
 
 
 class Edges(Variation):
-    """Inputs with NaN, infinities, signed zeros, subnormals; operators with defined results."""
+    """Inputs with NaN, infinities, signed zeros and subnormals, for operators that define
+    results."""
 
     name, setting, probes = "edges", "edge_share", True
 

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 VERIFIED = 100
-"""One of so many tests has its graph verified."""
+"""The graph of one test in so many is verified."""
 
 
 class NotVaried(Exception):
-    """A test case that cannot do without a variation cannot be made; the message has the reason."""
+    """A test case that consists of a variation cannot be made; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class VariedTest:
 class GraphPlan:
     """How the graph of a test case will be generated.
 
-    corpus: graphs; generation starts from one of them. turns: motifs to insert first. symbolic:
+    corpus: graphs, one of which generation starts from. turns: motifs to insert first. symbolic:
     whether the graph must have a symbolic dimension. variations: names of those applied so far.
     """
 

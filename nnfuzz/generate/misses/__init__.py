@@ -19,7 +19,7 @@ KINDS: Mapping[str, Kind] = {kind.__name__: kind for module in _MODULES for kind
 GROUPS: Mapping[str, int] = {
     kind.__name__: group for group, module in enumerate(_MODULES) for kind in module.KINDS
 }
-"""Group of each kind; kinds of one group apply to about as many operators."""
+"""The module of each kind, as a number: kinds of one module apply to about as many operators."""
 BRINGS: Mapping[str, str] = {
     **{"identity": "Identity", "dropout": "Dropout", "reshape_to_same": "Reshape"},
     **{"cast_to_same": "Cast", "cast_and_back": "Cast", "transpose_to_same": "Transpose"},

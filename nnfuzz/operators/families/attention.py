@@ -115,7 +115,7 @@ class MaskedSoftmax(OpSpec):
         return torch.softmax(x, -1).masked_fill(~allowed, 0)
 
     def undefined(self, *intervals: Interval) -> Tensor | None:
-        """Rows without any key: ONNX defines them as 0 since 1.23, and as NaN before."""
+        """Rows without any key: since version 1.23 ONNX defines them as 0, before as NaN."""
         x, *mask = intervals
         allowed = self.allowed(x.lo, *(m.lo for m in mask))
         if allowed is None or bool((some := allowed.any(-1, keepdim=True)).all()):

@@ -23,8 +23,8 @@ DTYPES = (
     DType.FLOAT32, DType.FLOAT64, DType.FLOAT16, DType.INT32, DType.INT64, DType.INT8, DType.INT16,
     DType.UINT8, DType.BOOL,
 )  # fmt: skip
-"""The dtypes of control flow. PyTorch has kernels for all of them: inside a body, no value is
-reduced to the range of a dtype that is held in a wider one (nnfuzz.operators.carriers)."""
+"""The dtypes of control flow. PyTorch has kernels for all of them, which is necessary since values
+inside a body are not reduced to a dtype's range (nnfuzz.operators.carriers)."""
 
 
 class ControlFlow(Composite):

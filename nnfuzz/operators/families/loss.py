@@ -99,7 +99,7 @@ class ClassLoss(OpSpec):
         return accumulated(terms) if self.reduction == "sum" else terms
 
     def certain(self, x: TensorType, *_: TensorType) -> tuple[Range, ...]:
-        """A loss of 0 if the operator can ignore a position."""
+        """The loss 0 of an ignored position, if the operator has one."""
         if self.reduction != "none" or self.ignore_index is None:
             return ()
         classes = x.shape[1]

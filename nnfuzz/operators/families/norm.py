@@ -107,8 +107,7 @@ def log_shares(x: Interval, axis: int) -> Interval:
     """Intervals of log(exp(x_i) / sum of exp(x_j)) along an axis.
 
     The share of x_i is 1 / (1 + sum of exp(x_j - x_i)), so all other shares are largest if x_i is
-    at its lower end. Sums are kept as logarithms, since exponentials vanish beside a large end that
-    no element need reach.
+    at its lower end. Sums are kept as logarithms, since exponentials may underflow.
     """
     top = x.hi.amax(axis, keepdim=True)
     low, high = x.lo - top, x.hi - top

@@ -74,7 +74,8 @@ def _computed(emit: Any, numbers: Sequence[int], sizes: dict[Size, int]) -> str:
 
 
 def _longest(numbers: Sequence[int], sizes: dict[Size, int]) -> tuple[Size, int]:
-    """The value and axis at which the longest prefix of the numbers begins, and its length."""
+    """The longest run of sizes in one value that equals the first numbers: (value and axis,
+    length). The last such run is used."""
     best: tuple[Size, int] = ("", 0), 0
     for name, first in sizes:
         count = 0

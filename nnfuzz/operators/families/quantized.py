@@ -130,7 +130,7 @@ def _unread(draw: Draw, op: Any, first: TensorType, *params: TensorType) -> int 
 
 
 class Scaled(OpSpec):
-    """A tensor, its scale, perhaps its zero point; per tensor, or one for each index of an axis."""
+    """An operator on a tensor with a scale, and perhaps a zero point, per tensor or per index."""
 
     axis: Any = Choice(by=_axis)
     """None for a per-tensor scale."""

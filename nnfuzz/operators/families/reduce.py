@@ -297,7 +297,7 @@ def parted(x: Interval, axis: int, k: int, largest: int = 1) -> Tensor:
 
 
 def _ranked(x: Interval, axis: int, largest: int) -> tuple[Tensor, Tensor]:
-    """Ends in the order of `x.lo`, largest first; moved outwards unless they are exact."""
+    """Lower and upper ends in the order of `x.lo`, largest first; widened unless exact."""
     order = in_order(x.lo, axis, largest)[1]
     ends = (x.lo, x.hi) if largest else (reversed_order(x.hi), reversed_order(x.lo))
     lo, hi = (end.gather(axis, order).double() for end in ends)
@@ -310,6 +310,6 @@ def _ranked(x: Interval, axis: int, largest: int) -> tuple[Tensor, Tensor]:
 
 
 def gaps(x: Tensor) -> Tensor:
-    """Distances between neighbours, in the order of all elements."""
+    """Distances between neighbours after sorting all elements."""
     values = in_order(x.reshape(-1), 0, 0)[0]
     return values[1:] - values[:-1]

@@ -201,7 +201,7 @@ def resized(type_: TensorType, axis: int | None, size: Int) -> TensorType:
 
 
 class Zeros(OpSpec):
-    """An operator that always may return some 0: padding, or a place that no element moves to."""
+    """An operator whose result may hold a 0 for any input: padding, or an unfilled place."""
 
     def certain(self, *inputs: TensorType) -> tuple[Range, ...]:
         return ((0, 0),)

@@ -68,9 +68,9 @@ def per_axis(
 def paddings(most: int, windows: Callable[[Any], Sequence[Int]] | None = None) -> Choice:
     """Padding before and after every spatial axis, in ONNX's order (all begins first).
 
-    None, the same on both sides, or independent; symbolic if there is any. With `auto_pad` it may
-    be three times as wide, and `Window.window_fits` decides it. windows: returns an operator's
-    window size per axis, if its padding must be smaller than that.
+    It is 0, equal on both sides, or independent, and symbolic unless 0. With `auto_pad` it may be
+    three times as wide; `Window.window_fits` then decides it. windows: returns an operator's window
+    size per axis, if the padding must be smaller than that.
     """
 
     def sides(draw: Any, op: Any, n: int) -> tuple[Int, ...]:
@@ -149,9 +149,10 @@ class Window(OpSpec):
         """Per axis, the padding before and after that `auto_pad` implies; nothing for explicit
         pads.
 
-        SAME_UPPER and SAME_LOWER make as many windows as strides cover the axis; an odd element is
-        added at the end or at the beginning. If the sum is negative, the standard does not say what
-        happens; no `pads` can equal it. Source: ONNX Conv-11, MaxPool-12.
+        SAME_UPPER and SAME_LOWER pad an axis so that ceil(size / stride) windows fit; an odd
+        element is added at the end or at the beginning. If the padding would be negative, the
+        standard does not define the result, and no `pads` can equal it. Source: ONNX Conv-11,
+        MaxPool-12.
         """
         if self.auto_pad == EXPLICIT:
             return

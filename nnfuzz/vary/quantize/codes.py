@@ -33,7 +33,7 @@ SATURATED = 0.05
 SYMMETRIC = 0.6
 """Share of grids of signed integers with zero point 0."""
 CANDIDATES = 8
-"""Number of scales that are drawn; the one with the fewest open ties is used."""
+"""Number of random scales, of which the one with the fewest open ties is used."""
 ROUNDED = 32 * 2.0**-24
 """Error of a float32 value, relative to the greatest one; as in nnfuzz.inputs.program."""
 
@@ -228,7 +228,7 @@ class Codes:
 
     @property
     def params(self) -> tuple[str, ...]:
-        """The further inputs of QuantizeLinear and DequantizeLinear: scale and any zero point."""
+        """The further inputs of QuantizeLinear and DequantizeLinear."""
         return (self.scale, self.zero) if self.zero is not None else (self.scale,)
 
 

@@ -34,14 +34,14 @@ class Form:
 
 @dataclass
 class Draft:
-    """A graph under construction, with a tensor for each value; unread values go in the end."""
+    """A graph under construction, with a tensor for each value."""
 
     form: Form
     graph: Graph = field(default_factory=Graph)
     values: dict[str, Tensor] = field(default_factory=dict)
 
     def constant(self, array: np.ndarray, stem: str) -> str:
-        """The name of a new weight with the elements of an array, whose range is prescribed."""
+        """The name of a new weight, whose elements and their range an array gives."""
         name = self.fresh(stem)
         type_ = TensorType(DType.of(array.dtype), array.shape)
         self.graph.values[name] = Value(name, type_)

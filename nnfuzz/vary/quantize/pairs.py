@@ -20,7 +20,8 @@ FLOATING = 0.3
 ALSO_BEHIND = 0.85
 """Probability of a pair after a quantised operator."""
 SAME_GRID = 0.75
-"""Probability that the result of an operator that only moves elements keeps their grid."""
+"""Probability that the result of an operator that only moves elements keeps their grid (scale and
+zero point)."""
 WRONG_BIAS = 0.03
 """Share of biases whose scale is wrong by a factor of two."""
 CHANNELS = {"Conv": 0, "ConvTranspose": 1, "MatMul": -1, "Gemm": -1}

@@ -256,8 +256,8 @@ def _simple(node: onnx.NodeProto) -> list[onnx.AttributeProto]:
 @models(FUNCTIONS, lambda draft: [i for i, n in enumerate(draft.graph.node) if _simple(n)],
         kind=Kind.FORM)  # fmt: skip
 def function_with_attribute(draft: Draft, site: int, rng: random.Random) -> None:
-    """A node with an attribute -> a call of a function whose parameter is the attribute: a
-    reference to the parameter has its value."""
+    """A node with an attribute -> a call of a function that passes the attribute on: a reference to
+    a parameter of a function has the value in the call."""
     node, span = draft.graph.node[site], region(draft, site, site + 1)
     chosen = rng.choice(_simple(node))
     parameter = chosen.name if rng.random() < 0.5 else "parameter"

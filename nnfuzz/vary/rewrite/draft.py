@@ -245,7 +245,7 @@ MOST_NODES = 4
 class Region:
     """Consecutive nodes, from `start` to `stop` (exclusive), of the main graph.
 
-    inputs: outer values that the nodes or their sub-graphs read. outputs: values that others read.
+    inputs: outer values that the nodes or their sub-graphs read. outputs: values read outside.
     """
 
     start: int
