@@ -127,7 +127,7 @@ class Arrangement:
     def _attributes(
         self, m: Writer, spec: type[OpSpec], name: str, values: Sequence[str]
     ) -> dict[str, Any]:
-        """Attributes of a new node: usual ones and present dtypes; missing ones are drawn."""
+        """Attributes to set on a new node: usual values, and a dtype that is already present."""
         chosen: dict[str, Any] = {}
         if m.draw.chance(PLAIN):
             dice = PlainDraw(m.draw.rng, m.draw.sizes)

@@ -133,7 +133,7 @@ class Growth:
         return True
 
     def place(self, type_: TensorType, placeholder: Placeholder = FREE) -> str | None:
-        """A new placeholder, by its name; None if it is too large. A node must read it soon."""
+        """The name of a new placeholder; None if it is too large. A node must read it soon."""
         free = self._new(type_.shape)
         if not self.store.extend([], free, partial(self._within_limits, [type_])):
             return None

@@ -25,8 +25,9 @@ MOST_SPECIAL = 6
 EDGE = 1e-3
 """Share of a range, at its ends, that the input search does not reach."""
 FEWEST, FEW = 2, 4
-"""An operator that admits only some integers must leave at least FEWEST of the possible ones. If
-fewer than FEW integers are possible, each of them is expected to occur."""
+"""An operator that is valid for some integers only is refused if fewer than FEWEST of an input's
+possible integers are valid. If an input has fewer than FEW possible integers, each of them is
+expected to occur."""
 FARTHEST = 1
 """Largest `remote` of an input at which the input search can satisfy an operator's `demanded`."""
 TOP = 2**63
@@ -123,9 +124,9 @@ def derive(
 class _Traits:
     """Properties of all instances of an operator class, cached because computing them takes time.
 
-    movement, indexed, pointwise, elementwise: belongs to that kind of operator. selective: not all
-    inputs are feasible. demanding: `demanded` is defined. certain: `certain` is defined. sized:
-    `magnitude` is defined. reads: some inputs hold indices.
+    movement, indexed, pointwise, elementwise: whether the class is of that kind. selective: not all
+    inputs are feasible. demanding, certain, sized: whether it defines `demanded`, `certain`,
+    `magnitude`. reads: some inputs hold indices.
     """
 
     movement: bool

@@ -104,7 +104,7 @@ def _declares(spec: type[OpSpec]) -> type:
 
 @dataclass(frozen=True)
 class Pair:
-    """Writes one operator after another."""
+    """A pair of operators; a call writes the first one, then the second one behind it."""
 
     front: type[OpSpec]
     behind: type[OpSpec]

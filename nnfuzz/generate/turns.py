@@ -54,7 +54,7 @@ TURNS_OF_ONE = 2
 class CoverageTarget:
     """The operator, dtype and rank with which a graph must begin.
 
-    signatures: those with the same dtype of one input or of the output. rank: of the first input.
+    signatures: those in which one input, or the output, has the dtype. rank: of the first input.
     """
 
     spec: type[OpSpec]

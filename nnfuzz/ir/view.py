@@ -112,8 +112,8 @@ class GraphView:
         return read(cls, data)._of_this_schema()
 
     def checked(self) -> GraphView:
-        """The graph itself. Raises: Unreadable if a name has no value, a dtype or dimension is
-        invalid, or the values do not fit into memory."""
+        """The graph, if it is valid. Raises: Unreadable if a name has no value, a dtype or
+        dimension is invalid, or the values do not fit into memory."""
         self._of_this_schema()
         known = {value.name for value in self.values}
         used = [*self.inputs, *self.weights, *self.outputs, *self.prescribed]

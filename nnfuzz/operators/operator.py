@@ -62,7 +62,7 @@ class OpSpec(Typed, Numeric):
     """Attributes of the ONNX operator that are never set -> the reason (see `ops check`)."""
 
     usual: ClassVar[Mapping[str, Any]] = {}
-    """For attributes that only change how a model writes the operator: the values of exporters."""
+    """For attributes that only change how a model writes the operator: what exporters write."""
 
     plain: ClassVar[type[OpSpec] | None] = None
     """The operator that this one becomes without one attribute, its mode. Inputs and outputs are

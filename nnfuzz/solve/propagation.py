@@ -237,8 +237,7 @@ class Propagator:
                 self.readers.setdefault(var, []).append(constraint)
 
     def _settled(self, e: Int | Bool, open_: dict[Var, None], visited: set[Expr]) -> bool:
-        """Whether fixed variables decide an expression; if not, its free ones are put in
-        `open_`."""
+        """Whether fixed variables decide an expression; if not, `open_` gets its other ones."""
         if not isinstance(e, Expr):
             return True
         if e.op == "var":

@@ -33,7 +33,7 @@ DIMENSIONS = 4
 NOTHING = 0.1
 """Probability that a fresh dimension of a tensor that may be empty is 0."""
 OLD = 0.1
-"""Share of tests with an opset before WHOLE, if opsets are drawn."""
+"""If opsets are drawn: share of tests with an opset before WHOLE, which lacks many operators."""
 
 
 class Opset(Variation):
@@ -184,8 +184,7 @@ def _keeps_to_focus(test: VariedTest) -> bool:
 
 
 class Edges(Variation):
-    """Inputs with NaN, infinities, signed zeros and subnormals, for operators that define
-    results."""
+    """Inputs with NaN, infinities, signed zeros, subnormals; all operators define their results."""
 
     name, setting, probes = "edges", "edge_share", True
 

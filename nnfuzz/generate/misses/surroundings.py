@@ -147,7 +147,7 @@ def bias_added(m: Inserting, call: Call) -> Outputs:
 
 
 def bias_quantised(m: Inserting, call: Call) -> Outputs:
-    """A bias is added to the result that is stored as int32 with a scale."""
+    """The result of a DequantizeLinear of int32 constants, a bias, is added to the result."""
     outputs = m.insert(call)
     if not outputs or m.type(outputs[0]).dtype not in FLOATS or not m.type(outputs[0]).rank:
         return None

@@ -88,7 +88,7 @@ class ClassLoss(OpSpec):
     # -- numbers ------------------------------------------------------------------------------
 
     def lost(self, x: Range, *weight: Range) -> Range:
-        """Bounds of the result for scores within bounds."""
+        """Bounds of the result, given bounds of the scores and weights."""
         terms = -x[1], -x[0]
         if self.reduction != "mean":
             terms = products(

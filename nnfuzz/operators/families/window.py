@@ -109,7 +109,7 @@ def group(draw: Any, op: Any, first: TensorType, *_: TensorType) -> int:
 
 
 class Window(OpSpec):
-    """Base of windows with strides; subclasses declare `pads`, `strides` and maybe the others."""
+    """Base of sliding windows; subclasses declare those of the attributes that they have."""
 
     merges = ("Pad",)
     auto_pad: Any = EXPLICIT
@@ -273,7 +273,7 @@ class Kernels(Window):
 
 
 class WeightedSum(Summing):
-    """Float images, kernels and perhaps a bias per output channel."""
+    """A sum of float images weighted by kernels, perhaps with a bias per output channel."""
 
     inputs = (
         In("T", FLOATS, (3, 5)),

@@ -33,7 +33,7 @@ SATURATED = 0.05
 SYMMETRIC = 0.6
 """Share of grids of signed integers with zero point 0."""
 CANDIDATES = 8
-"""Number of random scales, of which the one with the fewest open ties is used."""
+"""Number of random scales, of which that with the fewest `open_ties` is used."""
 ROUNDED = 32 * 2.0**-24
 """Error of a float32 value, relative to the greatest one; as in nnfuzz.inputs.program."""
 
@@ -82,7 +82,7 @@ class Grid:
 def tensor_grid(
     rng: random.Random, x: Tensor, of: DType, to: DType, explicit: bool = False
 ) -> Grid:
-    """A per-tensor grid; of several random ones, that with the fewest open ties.
+    """A per-tensor grid; of several random ones, that with the fewest `open_ties`.
 
     x: the tensor's values. of: their dtype, which is also that of the scale. to: dtype of the
     codes. explicit: whether a zero point is required. Raises: Misfit if no scale fits the values.
