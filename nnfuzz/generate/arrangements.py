@@ -1,10 +1,10 @@
-"""Arrangements: small graphs of the operators that a campaign is aimed at, joined in any way.
+"""Arrangements: small random graphs of the operators that a campaign focuses on.
 
-A fusion looks for certain operators that read each other, with usual attributes and operands of
-certain shapes. In graphs that grow at random three given operators hardly ever stand together. So
-an arrangement writes each of them once, and some of them again: in any order, behind the last value
-or beside another reader, with attributes at their first options or any others, and with operands
-that are computed, shared, numbers, or weights of all shapes that broadcast.
+A fusion looks for certain operators that read each other, with usual attributes and with operands
+of certain shapes. In random graphs, three given operators hardly ever stand together. So an
+arrangement inserts each operator of the focus, and some of them again: in any order, reading the
+last value or an earlier one, with usual or random attributes, and with operands that are computed,
+shared, numbers, or weights of any shape that broadcasts.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ from nnfuzz.operators.operator import In, OpSpec
 T = TypeVar("T")
 
 SHARE = 4.0
-"""How often an arrangement is picked, relative to all other motifs together."""
+"""How often arrangements are picked, relative to all other motifs together."""
 MOST_OPERATORS, MOST_AGAIN = 4, 2
-"""Different operators of one arrangement at most, and how many of them are there again."""
+"""Most different operators of an arrangement, and most repetitions of them."""
 TRIES = 12
-"""Nodes tried until one fits."""
+"""Nodes that are tried until one fits."""
 CHAINED = 0.65
-"""Probability that a node reads the last value rather than any of the arrangement."""
+"""Probability that a node reads the last value, not any value of the arrangement."""
 PLAIN, FIRST = 0.6, 0.75
-"""Probability that a node is plain, and that such a node has the first of an attribute's options,
+"""Probability that a node has plain attributes, and that such an attribute has its first option,
 which is the most usual one."""
 BACK = 0.7
-"""Probability that an operator which decides on a dtype takes one that is there already."""
+"""Probability that an operator with a dtype attribute uses a dtype that is already present."""
 AGAIN, TWIN = 0.5, 0.2
-"""Probability that a second node of an operator has the further operands of the first one, and that
-it is the same in everything."""
+"""Probability that a second node of an operator has the same further operands as the first one, and
+that it is equal to the first one."""
 OPERANDS = ("value", "number", "number", "shaped", "shaped", "folded", "any", "any")
 """Where a further operand comes from, by frequency: see `Arrangement`."""
 NUMBERS = (0, 1, 1, 2, 3, -1, 0.5, 1.5)
 ALIKE, SMALL = 0.5, 5
-"""Probability that a new value has at most two different sizes, none of which is greater: an axis
-that is taken for another one shows where both fit."""
+"""Probability that the first value has at most two different sizes, and the largest such size. A
+compiler that confuses two axes is caught only if both have the same size."""
 FRESH_RANKS = (2, 4, 3, 1, 4, 2, 3, 5, 0)
-"""Ranks of a value that an arrangement starts from, by frequency."""
+"""Ranks of the first value of an arrangement, by frequency."""
 
 
 class PlainDraw(Draw):
-    """Dice that mostly choose the first option."""
+    """Random choices that mostly take the first option."""
 
     def choice(self, options: Sequence[T]) -> T:
         return options[0] if options and self.chance(FIRST) else super().choice(options)
@@ -59,25 +59,26 @@ class PlainDraw(Draw):
 
 @dataclass(frozen=True)
 class Arrangement:
-    """Writes some operators behind a value.
+    """Writes the given operators after a value.
 
     A further operand is another value of the arrangement, a number, a weight of a shape that
-    broadcasts, one of the operators applied to constants ("folded"), or any that the operator asks
-    for.
+    broadcasts, an operator applied to constants ("folded"), or one drawn by the operator.
     """
 
     specs: tuple[type[OpSpec], ...]
 
     def motif(self, weight: float) -> Motif:
-        """The motif, which starts from any value or from a new one."""
+        """The arrangement as a motif, which starts from an existing or a new value."""
         dtypes = tuple(dict.fromkeys(d for spec in self.specs for d in spec.inputs[0].dtypes))
         size = min(len(self.specs), MOST_OPERATORS) + 1
         name = "+".join(spec.name for spec in self.specs[:MOST_OPERATORS])
         return Motif(f"<{name}>", self, size, dtypes, (0, 6), weight, self.begin)
 
     def begin(self, draw: Draw, weights: Mapping[DType, float]) -> TensorType | None:
-        """The type of a new value that one of the operators reads, rare dtypes less rarely than
-        elsewhere; None if no dtype is wanted."""
+        """The type of a new value that one of the operators can read; None if no dtype is wanted.
+
+        Rare dtypes are less rare than elsewhere: the square roots of `weights` are used.
+        """
         pattern = draw.choice(self.specs).inputs[0]
         each = [math.sqrt(weights[dtype]) for dtype in pattern.dtypes]
         if not any(each):
@@ -91,7 +92,7 @@ class Arrangement:
         return TensorType(dtype, tuple(draw.choice(sizes) for _ in range(rank)))
 
     def __call__(self, m: Writer, x: str) -> None:
-        """Raises: Misfit if fewer operators fit than there are."""
+        """Writes the nodes. Raises: Misfit if not every operator fits."""
         values, chosen = [x], m.draw.shuffled(self.specs)[:MOST_OPERATORS]
         again = [m.draw.choice(chosen) for _ in range(m.draw.integer(0, MOST_AGAIN))]
         for left in (chosen, again):
@@ -106,7 +107,7 @@ class Arrangement:
             raise Misfit(f"{chosen[0].name} does not fit")
 
     def _written(self, m: Writer, spec: type[OpSpec], values: Sequence[str]) -> Sequence[str]:
-        """The outputs of a node that reads one of the values; none if it does not fit."""
+        """The outputs of a new node that reads one of the values; empty if it does not fit."""
         fitting = [v for v in values if _reads(spec.inputs[0], m.type(v))]
         if not fitting:
             return ()
@@ -126,7 +127,7 @@ class Arrangement:
     def _attributes(
         self, m: Writer, spec: type[OpSpec], name: str, values: Sequence[str]
     ) -> dict[str, Any]:
-        """Those of a plain node, and a dtype that is there already; others are left to the dice."""
+        """Attributes to set on a new node: usual values, and a dtype that is already present."""
         chosen: dict[str, Any] = {}
         if m.draw.chance(PLAIN):
             dice = PlainDraw(m.draw.rng, m.draw.sizes)
@@ -142,7 +143,7 @@ class Arrangement:
     def _operands(
         self, m: Writer, spec: type[OpSpec], name: str, values: Sequence[str]
     ) -> Sequence[Operand]:
-        """The operands behind the first one; those at the end may be left to the operator."""
+        """The operands after the first; the operator draws missing ones at the end."""
         if (earlier := _nodes(m, spec, values)) and m.draw.chance(AGAIN):
             return m.draw.choice(earlier).inputs[1:]
         operands: list[Operand] = []
@@ -174,7 +175,7 @@ class Arrangement:
         return None
 
     def _folded(self, m: Writer, dtype: DType) -> str | None:
-        """One of the operators applied to constants; None if none fits."""
+        """The result of one of the operators applied to constants; None if none fits."""
         constant = m.shared(TensorType(dtype, m.draw.choice(((), (1,)))), m.draw.choice((1, 1, 2)))
         for spec in m.draw.shuffled(self.specs):
             if _counts(spec)[0] <= 2 and _reads(spec.inputs[0], m.type(constant)):
@@ -189,15 +190,14 @@ class Arrangement:
 
 
 def arrangements(table: Sequence[type[OpSpec]], focus: Sequence[str], others: float) -> list[Motif]:
-    """The arrangement of the operators of a focus; none without one. others: the weight of all
-    other motifs together.
-    """
+    """The arrangement of the operators in `focus`; empty without a focus. others: weight of all
+    other motifs together."""
     specs = tuple(s for s in table if s.name in focus and s.executes is OpSpec.executes)
     return [Arrangement(specs).motif(SHARE * (others or 1.0))] if specs else []
 
 
 def _nodes(m: Writer, spec: type[OpSpec], values: Sequence[str]) -> list[Node]:
-    """The nodes of an operator that compute one of the values behind the first one."""
+    """The nodes of an operator that compute one of `values`, other than the first."""
     nodes = [m.node(name) for name in values[1:]]
     return [node for node in nodes if type(node.op) is spec]
 
@@ -208,20 +208,20 @@ def _reads(pattern: In, type_: TensorType) -> bool:
 
 
 def _counts(spec: type[OpSpec]) -> tuple[int, int]:
-    """The fewest operands, and the most that are given."""
+    """The least number of operands, and the most that an arrangement specifies."""
     lo, hi = spec.arity()
     return lo, min(hi, lo + 1)
 
 
 def _open(value: Any) -> bool:
-    """Whether an attribute is not decided yet."""
+    """Whether an attribute value is still symbolic."""
     parts = value if isinstance(value, tuple) else (value,)
     return any(isinstance(part, IntExpr) for part in parts)
 
 
 def _shapes(first: TensorType) -> Sequence[tuple[Any, ...]]:
-    """Shapes of a second operand: as large as the first one, a row, a column, one number per
-    channel, or with an axis more."""
+    """Shapes of a second operand: equal to the first operand's, a row, a column, one number per
+    channel, or with one axis more."""
     shape = first.shape
     rank, rest = len(shape), shape[1:]
     return [

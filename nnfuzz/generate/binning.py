@@ -1,5 +1,5 @@
-"""Attribute binning: sizes and attributes away from the values that solvers like (NNSmith,
-Algorithm 2)."""
+"""Attribute binning: diverse sizes and attributes instead of the extreme values that solvers prefer
+(NNSmith, Algorithm 2)."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from nnfuzz.ir.expr import Bool, Expr, Var, and_
 from nnfuzz.solve.session import SolverSession
 
 BINNING_SEARCHES = 2
-"""Draws of bins that propagation tries, in milliseconds each, before Z3 is called."""
+"""How many sets of bins are tried by propagation, which takes milliseconds, before Z3 is asked."""
 
 
 def rebin(growth: Growth, session: SolverSession, bins: int = 7) -> None:
-    """Give every variable a random sub-range of a random exponential bin (NNSmith, Algorithm 2).
+    """Give every variable a value from a random exponential bin (NNSmith, Algorithm 2).
 
-    A search by propagation gives each variable in turn a value from its bin, as far as possible. If
-    that fails, Z3 looks for a set of compatible bins: while the system has no solution, a random
-    half of them is dropped. A solution that makes the graph too expensive is rejected; in the worst
-    case the witness of the insertions remains.
+    A search by propagation gives each variable a value from its bin if it can. If that fails, Z3 is
+    asked whether all bins are compatible, and a random half of them is dropped until they are. If
+    no solution keeps the graph affordable, the values from the insertions remain.
     """
     for _ in range(BINNING_SEARCHES):
         preferences = _preferences(session, bins)
@@ -46,7 +45,7 @@ def _within(preference: tuple[Var, tuple[int, int]]) -> Bool:
 
 
 def _adopted(growth: Growth, session: SolverSession, model: dict[Var, int] | None) -> bool:
-    """Take over a model, if there is one and the graph stays affordable under it."""
+    """Use a solution, if there is one and the graph stays within the limits on size and cost."""
     if model is None:
         return False
     env = {**session.env, **model}

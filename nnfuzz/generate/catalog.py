@@ -1,4 +1,4 @@
-"""The operators that generation may use, with their signatures, indexed for random picks."""
+"""The operators that generation may use, with their signatures, indexed for fast random picks."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from nnfuzz.operators.unexportable import FROM_PYTORCH, unknown_dtype
 
 
 def signature_key(spec: type[OpSpec], binding: Mapping[str, DType], output: DType) -> str:
-    """The name of an operator signature, such as "Where(bool,float32)->float32"."""
+    """The name of an operator's signature (its dtypes), such as "Where(bool,float32)->float32"."""
     return f"{spec.name}({','.join(binding[v].value for v in spec.bound())})->{output.value}"
 
 
 @dataclass(frozen=True, eq=False)
 class OpSignature:
-    """An operator signature: one binding of its type variables, and the output's dtype.
+    """A signature of an operator: dtypes of its type variables, and dtype of its first output.
 
-    first: dtype of the first input. key: see `signature_key`. weight: relative frequency.
+    first: dtype of the first input. key: its name (`signature_key`). weight: relative frequency.
     """
 
     binding: Mapping[str, DType]
@@ -40,7 +40,7 @@ class OpSignature:
     weight: float
 
     def settle(self, op: OpSpec) -> None:
-        """Set the attribute that names the output's dtype, if the operator has one."""
+        """Set the attribute that holds the output's dtype, if the operator has one."""
         if op.output in op.declared:
             op.__dict__[op.output] = self.output
 
@@ -50,14 +50,14 @@ def _weighted_motifs(
     table: dict[type[OpSpec], tuple[OpSignature, ...]],
     focus: Sequence[str] = (),
 ) -> list[Motif]:
-    """The motifs, the pairs and the arrangement with the weights by which they are picked."""
+    """The given motifs, pairs of operators and the arrangement of the focus, with their weights."""
     whole = sum(motif.weight for motif in motifs) or float(bool(focus))
     others = [*motifs, *pairs(table, whole, focus)]
     return [*others, *arrangements(tuple(table), focus, sum(motif.weight for motif in others))]
 
 
 class Weighted(Protocol):
-    """Anything that is picked in proportion to a weight."""
+    """Anything that is picked in proportion to its weight."""
 
     @property
     def weight(self) -> float: ...
@@ -67,7 +67,7 @@ W = TypeVar("W", bound=Weighted)
 
 
 class WeightedGroup(Generic[W]):
-    """One option or more, of which one is drawn in proportion to its weight in a single look-up."""
+    """Options, of which one is drawn in proportion to its weight by one binary search."""
 
     def __init__(self, options: Sequence[W]) -> None:
         self.options = options
@@ -81,12 +81,12 @@ class WeightedGroup(Generic[W]):
 
 
 def _at(cumulative: Sequence[float], draw: Draw) -> int:
-    """A random position, by cumulative weights."""
+    """A random position. cumulative: cumulative sums of the weights."""
     return bisect(cumulative, draw.rng.random() * cumulative[-1], 0, len(cumulative) - 1)
 
 
 class _Table:
-    """The signatures of an operator: all, by the dtype of the first input, and of the output."""
+    """An operator's signatures: all, by dtype of the first input, and by dtype of the output."""
 
     def __init__(self, signatures: Sequence[OpSignature]) -> None:
         self.all = WeightedGroup(signatures)
@@ -111,7 +111,7 @@ def _grouped(
 
 @lru_cache(maxsize=1 << 12)
 def _indexed(signatures: tuple[OpSignature, ...]) -> _Table:
-    """Kept, since most operators have the same signatures at every opset and in every epoch."""
+    """Cached, since most operators have the same signatures at every opset and in every epoch."""
     return _Table(signatures)
 
 
@@ -122,9 +122,8 @@ class NothingLeft(ValueError):
 class Catalog:
     """Operator classes with their admissible signatures, and motifs made of them.
 
-    motifs: those that are given, and, beside them, the pairs (nnfuzz.generate.pairs) and the
-    arrangement of a focus (nnfuzz.generate.arrangements). skeletons: those that are given; they are
-    never picked at random.
+    motifs: the given ones, pairs (nnfuzz.generate.pairs) and the arrangement of a focus
+    (nnfuzz.generate.arrangements). skeletons: motifs of a model's size, never picked at random.
     """
 
     def __init__(
@@ -152,7 +151,7 @@ class Catalog:
         motifs: Iterable[Motif] = (),
         weights: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
-        """weights: factors on those of the operators, by name."""
+        """weights: factors on the operators' frequencies, by operator name."""
         if not table:
             raise NothingLeft("no operator is left: every signature is refused or excluded")
         self.signatures = table
@@ -173,7 +172,7 @@ class Catalog:
         return self._tables[spec]
 
     def bits(self, op: OpSpec, signature: OpSignature) -> float:
-        """The negative binary logarithm of the probability that it is what is drawn."""
+        """The information (-log2 of the probability) of drawing this operator and signature."""
         own, whole = self._weights[type(op)], self._cumulative[-1]
         if not own:
             return math.inf
@@ -195,18 +194,18 @@ class Catalog:
         raise KeyError(f"unknown or refused signature {key!r}")
 
     def find(self, name: str) -> type[OpSpec] | None:
-        """The operator of that name, if it has an admissible signature."""
+        """The operator of a name; None if it has no admissible signature."""
         return self._by_name.get(name)
 
     def motifs_up_to(self, size: int) -> WeightedGroup[Motif] | None:
-        """The motifs of at most so many nodes; None if there are none."""
+        """The motifs of at most `size` nodes; None if there are none."""
         if size not in self._motifs_up_to:
             fitting = [motif for motif in self.motifs if motif.size <= size]
             self._motifs_up_to[size] = WeightedGroup(fitting) if fitting else None
         return self._motifs_up_to[size]
 
     def admits(self, spec: type[OpSpec], binding: Mapping[str, DType], output: DType) -> bool:
-        """Whether the operator may be applied to such inputs; `binding` may lack variables."""
+        """Whether the operator may have these dtypes; `binding` may lack type variables."""
         return any(
             s.output is output and {**s.binding, **binding} == {**binding, **s.binding}
             for s in self.signatures[spec]
@@ -217,7 +216,7 @@ class Catalog:
         return self._specs[_at(self._cumulative, draw)]
 
     def outputs(self, spec: type[OpSpec]) -> Iterable[DType]:
-        """The dtypes of the operator's first output."""
+        """The dtypes that the operator's first output can have."""
         return self._table(spec).by_output
 
     def pick_signature(self, draw: Draw, spec: type[OpSpec]) -> OpSignature:
@@ -225,18 +224,18 @@ class Catalog:
         return self._table(spec).all.pick(draw)
 
     def reads(self, spec: type[OpSpec]) -> Iterable[DType]:
-        """The dtypes of the operator's first input."""
+        """The dtypes that the operator's first input can have."""
         return self._table(spec).by_first
 
     def pick_reading(self, draw: Draw, spec: type[OpSpec], dtypes: Sequence[DType]) -> OpSignature:
-        """A random signature whose first input has one of the dtypes, all of them in `reads`."""
+        """A random signature whose first input has one of the dtypes (all of them in `reads`)."""
         by_first = self._table(spec).by_first
         if len(dtypes) == 1:
             return by_first[dtypes[0]].pick(draw)
         return weighted(draw, [by_first[dtype] for dtype in dtypes]).pick(draw)
 
     def pick_computing(self, draw: Draw, spec: type[OpSpec], dtype: DType) -> OpSignature | None:
-        """A random signature with that output, or None."""
+        """A random signature whose output has the dtype; None if there is none."""
         group = self._table(spec).by_output.get(dtype)
         return group.pick(draw) if group else None
 
@@ -252,9 +251,9 @@ def weighted(draw: Draw, options: Sequence[W]) -> W:
 def _signatures(
     spec: type[OpSpec], exporter: str, opset: int, weights: tuple[tuple[str, float | None], ...]
 ) -> tuple[OpSignature, ...]:
-    """The signatures that an exporter writes at an opset, refused ones included.
+    """The signatures that an exporter supports at an opset, including those a backend refuses.
 
-    Kept, since a campaign makes catalogs that differ in what is refused at every epoch.
+    Cached, since a campaign's catalogs differ only in what backends refuse, from epoch to epoch.
     """
     wanted = _wanted(spec, weights)  # type: ignore[arg-type]
     return tuple(s for s in wanted if not _unexportable(spec, exporter, opset, s))
@@ -264,7 +263,7 @@ def _signatures(
 def _wanted(
     spec: type[OpSpec], weights: tuple[tuple[str, float | None], ...]
 ) -> tuple[OpSignature, ...]:
-    """The signatures with the wanted dtypes: the same objects for every exporter and opset."""
+    """The signatures with the wanted dtypes; cached, for all exporters and opsets."""
     config = GenerateConfig(dtype_weights=dict(weights))
     found = []
     forced = _forced(spec, config)
@@ -280,9 +279,10 @@ INDICES = (DType.INT32, DType.INT64)
 
 
 def _forced(spec: type[OpSpec], config: GenerateConfig) -> dict[str, DType]:
-    """The dtype of each type variable, and of an output of its own (""), that admits no wanted one.
+    """The dtype of each type variable that admits none of the wanted dtypes.
 
-    Such a variable has a single dtype (a condition is bool), or those of indices (then int64).
+    Such a variable has a single dtype (bool for a condition), or is an index (then int64 is used).
+    The key "" stands for an output whose dtype no input shares.
     """
     admitted: dict[str, set[DType]] = {}
     for binding, output in spec.signatures():
@@ -295,7 +295,7 @@ def _forced(spec: type[OpSpec], config: GenerateConfig) -> dict[str, DType]:
 
 
 def _places(spec: type[OpSpec], binding: Mapping[str, DType], output: DType) -> Mapping[str, DType]:
-    """The dtypes by type variable, with "" for an output of its own."""
+    """The dtypes by type variable; "" stands for an output whose dtype no input shares."""
     return binding if spec.output in binding else {**binding, "": output}
 
 
@@ -306,7 +306,7 @@ def _weight(
     forced: Mapping[str, DType],
     config: GenerateConfig,
 ) -> float:
-    """The relative frequency of a signature; 0 if it has an unwanted dtype without need."""
+    """The relative frequency of a signature; 0 if it has an unwanted dtype that is not forced."""
     weights = {d: config.dtype_weight(d) for d in dict.fromkeys((*binding.values(), output))}
     needless = any(
         not weights[dtype] and forced.get(variable) is not dtype
@@ -318,9 +318,9 @@ def _weight(
 
 
 def _unexportable(spec: type[OpSpec], exporter: str, opset: int, signature: OpSignature) -> bool:
-    """Whether inputs of no rank at all can be exported; Growth looks at ranks."""
+    """Whether the signature cannot be exported for any rank; single ranks are checked by Growth."""
     if spec.onnx_domain and exporter in FROM_PYTORCH:
-        return True  # PyTorch has none of these
+        return True  # PyTorch has no operators of other domains
     dtypes = list(signature.binding.values())
     return unknown_dtype(exporter, (*dtypes, signature.output)) or any(
         not declared.scalars and declared.concerns(exporter, opset, dtypes)

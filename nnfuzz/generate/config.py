@@ -9,7 +9,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.operators.draw import Sizes
 
 ENGINES = ("direct", "concolic", "symbolic", "mutate")
-"""The default engine, see nnfuzz.generate.engines."""
+"""The engines by name, the default first (nnfuzz.generate.engines)."""
 DTYPE_WEIGHTS: Mapping[str, float] = {
     "float32": 6.0,
     "float64": 1.0,
@@ -34,10 +34,8 @@ DTYPE_WEIGHTS: Mapping[str, float] = {
 
 
 def dtype_weights(only: Collection[str], without: Collection[str]) -> dict[str, float | None]:
-    """The `dtypes` of a CaseConfig with some dtypes only, or without some; {} if both are empty.
-
-    Raises: ValueError for an unknown dtype, or if none is left.
-    """
+    """The setting `dtypes` with some dtypes only, or without some; {} if none is named. Raises:
+    ValueError for an unknown dtype, or if no dtype is left."""
     for name in (*only, *without):
         if name not in DTYPE_WEIGHTS:
             meant = f"{name}32" if f"{name}32" in DTYPE_WEIGHTS else ""
@@ -56,22 +54,21 @@ def dtype_weights(only: Collection[str], without: Collection[str]) -> dict[str, 
 class GenerateConfig:
     """Settings of the generation of one graph.
 
-    nodes: operators in the graph. backward: probability of trying backward insertion first.
-    reuse: probability that a further input is an existing value rather than a placeholder.
-    smt: probability of asking Z3 for an insertion that the witness does not admit.
-    chain: probability of preferring a value that nothing reads yet, which makes graphs deep.
-    motifs: motifs per graph, on average; graphs have room for them or go without. missed:
-    probability that a near miss of a motif is tried (nnfuzz.generate.misses); half of them fit.
-    weights: probability that a placeholder is a weight. bins: k of the attribute binning.
-    solver_budget: Z3 checks per graph for insertions. resources: Z3 resource units per check.
-    refused: signatures ("Add(float16)->float16") and operators ("Add") that a backend does not
-    support, or that ONNX does not admit at the opset (nnfuzz.check.legality).
-    avoid: edges ("Relu->Conv(float32)", see nnfuzz.ir.support_key) that graphs must not have.
-    dtype_weights: relative frequencies by dtype name; 0: only where an operator admits nothing else
-    (the int64 indices of Gather, the bool of Where); None: never.
-    exporter, opset: how graphs will be exported; what specs declare unexportable is left out.
-    operator_weights: factors on the frequencies that specs declare, by name. focus: operators one
-    of which every pair has (nnfuzz.generate.pairs); empty: any.
+    nodes: operators in the graph. backward: probability of trying backward insertion first. reuse:
+    probability that a further input is an existing value, not a placeholder. smt: probability of
+    asking Z3 about an insertion that the present values do not admit. chain: probability of
+    preferring a value that nothing reads yet, which makes graphs deep. motifs: average number of
+    motifs per graph, if they fit. missed: probability of trying a near miss of a motif
+    (nnfuzz.generate.misses); half of the tries succeed. weights: probability that a placeholder is
+    a weight. bins: number of bins in attribute binning. solver_budget: Z3 checks per graph for
+    insertions. resources: Z3 resource units per check. refused: signatures
+    ("Add(float16)->float16") and operators ("Add") that a backend does not support, or that ONNX
+    does not admit at the opset (nnfuzz.check.legality). avoid: edges ("Relu->Conv(float32)", see
+    nnfuzz.ir.support_key) that graphs must not have. dtype_weights: relative frequencies by dtype
+    name; 0: only where an operator admits nothing else (the int64 indices of Gather, the bool of
+    Where); None: never. exporter, opset: how graphs will be exported; operators that cannot be
+    exported so are left out. operator_weights: factors on operators' frequencies, by name. focus:
+    operators of which every pair must have one (nnfuzz.generate.pairs); empty: any.
     """
 
     nodes: int = 10
@@ -95,5 +92,5 @@ class GenerateConfig:
     focus: tuple[str, ...] = ()
 
     def dtype_weight(self, dtype: DType) -> float | None:
-        """The relative frequency of a dtype; 0: only where an operator needs it; None: never."""
+        """The relative frequency of a dtype; 0: only if an operator needs it; None: never."""
         return self.dtype_weights.get(dtype.text, 1.0)

@@ -1,6 +1,5 @@
-"""The contract of engines, which generate graphs one after the other; and those that insert one
-operator after the other: direct, concolic and symbolic.
-"""
+"""The contract of engines, which generate graphs; and the engines that insert one operator after
+another: direct, concolic and symbolic."""
 
 from __future__ import annotations
 
@@ -22,16 +21,15 @@ from nnfuzz.solve.session import SolverSession
 from nnfuzz.solve.store import DecidedStore
 
 BACKWARD = 0.35
-"""Probability of trying backward insertion first, without which nodes rarely compute a weight or a
+"""Probability of trying backward insertion first. Without it, nodes rarely compute a weight or a
 second operand."""
 
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """A concrete graph to start from.
+    """A concrete graph from which generation can start.
 
-    values: tensors by name where they are known, of all values or of none (see nnfuzz.inputs).
-    motifs: as of Generated.
+    values: known tensors by name, of all values of the graph or of none. motifs: as in Generated.
     """
 
     graph: Graph
@@ -41,11 +39,12 @@ class Kept:
 
 @dataclass(frozen=True)
 class Generated:
-    """A generated concrete graph with its cost.
+    """A generated concrete graph, with its cost.
 
-    motifs: names of those in it; with "~" and the kind behind it where it is a near miss.
-    resizable: the graph before it became concrete, where that is known. known: tensors of values
-    that are as they were in the graph that this one was made from.
+    solver_checks: Z3 checks. attempts: tried insertions. motifs: names of the motifs in it; a near
+    miss has "~" and its kind after the name. resizable: the graph before it became concrete, if the
+    engine had such a graph. known: tensors of values that are the same as in the graph that
+    generation started from.
     """
 
     graph: Graph
@@ -57,7 +56,7 @@ class Generated:
 
 
 class Engine(Protocol):
-    """Makes graphs of a catalog's operators under a configuration."""
+    """Generates graphs of a catalog's operators."""
 
     def next(
         self,
@@ -66,20 +65,21 @@ class Engine(Protocol):
         target: CoverageTarget | None = None,
         turns: Sequence[MotifTurn] = (),
     ) -> Generated:
-        """A graph, concrete and verified by construction.
+        """A graph, concrete and valid by construction.
 
-        corpus: graphs; generation starts from one of them. target: what to begin with if there is
-        none.
-        turns: the first of them that fits is planted before other motifs.
-        The same arguments and state of `rng` give the same graph.
+        corpus: graphs, one of which generation starts from. target: the operator to begin with if
+        there is no corpus. turns: motifs to insert first, until one fits. The same arguments and
+        the same state of `rng` give the same graph.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Direct:
-    """See Engine. eager: a first attempt draws numbers and then evaluates the constraints; if they
-    fail, propagation finds values for the next attempt. Otherwise propagation finds all values.
+    """An engine that decides every size at once.
+
+    eager: whether a first attempt draws numbers and then checks the constraints; if they fail,
+    propagation finds values in the next attempt. Otherwise propagation finds all values.
     """
 
     catalog: Catalog
@@ -105,7 +105,7 @@ class Direct:
 
 
 class Symbolic:
-    """See Engine. A later node can still change the sizes of earlier ones."""
+    """An engine that keeps sizes symbolic, so that a later node can still change earlier ones."""
 
     def __init__(self, catalog: Catalog, config: GenerateConfig) -> None:
         self.catalog, self.config = catalog, config

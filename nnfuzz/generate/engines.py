@@ -18,7 +18,7 @@ MADE: Mapping[str, Callable[[Catalog, GenerateConfig], Engine]] = {
 
 
 def engine(name: str, catalog: Catalog, config: GenerateConfig) -> Engine:
-    """The engine of that name. Raises: KeyError."""
+    """The engine of a name. Raises: KeyError for an unknown name."""
     if name not in MADE:
         raise KeyError(f"there is no engine {name!r}; there are {', '.join(MADE)}")
     return MADE[name](catalog, config)

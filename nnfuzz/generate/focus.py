@@ -1,8 +1,8 @@
-"""What generation prefers in a campaign that is aimed at some operators.
+"""What generation prefers in a campaign that focuses on some operators.
 
-Half of the operators that are picked are among them, and every motif has one of them: the more of
-them it has, the more often it is picked. There are more motifs, most of which are arrangements of
-the operators (nnfuzz.generate.arrangements).
+Half of the picked operators belong to the focus. Every motif has an operator of the focus; the more
+it has, the more often it is picked. Graphs have more motifs, and most of these are arrangements
+(nnfuzz.generate.arrangements).
 """
 
 from __future__ import annotations
@@ -18,15 +18,14 @@ from nnfuzz.operators.motif import Motif
 from nnfuzz.operators.operator import OpSpec
 
 AIMED, AGAIN = 2.0, 0.4
-"""Motifs per graph, as a multiple of those without a focus, and `Sizes.again`."""
+"""In a campaign with a focus: a factor on the motifs per graph, and the value of `Sizes.again`."""
 
 
 def focused_weights(
     weights: Mapping[str, float], specs: Iterable[type[OpSpec]], focus: Collection[str]
 ) -> dict[str, float]:
-    """Factors on the frequencies of operators with which those of the focus, all equally frequent,
-    are as frequent as the others are in all. weights: the factors without a focus.
-    """
+    """Factors on operators' frequencies, with a campaign's focus. All operators of the focus are
+    equally frequent, and together as frequent as all others. weights: factors without a focus."""
     own = {spec.name: spec.weight * weights.get(spec.name, 1.0) for spec in specs}
     aimed = [name for name in own if name in focus]
     rest = sum(weight for name, weight in own.items() if name not in focus) or 1.0
@@ -37,10 +36,8 @@ def focused_weights(
 def touching(
     motifs: Iterable[Motif], specs: Iterable[type[OpSpec]], focus: Collection[str]
 ) -> list[Motif]:
-    """The motifs that have an operator of the focus, weighed by the square of how many they have.
-
-    Raises: NothingLeft.
-    """
+    """The motifs with an operator of the focus; their weights grow with the square of how many they
+    have. Raises: NothingLeft if there is no operator."""
     known = _operators(tuple(motifs), tuple(specs))
     counts = {motif: len(names.intersection(focus)) for motif, names in known.items()}
     return [replace(m, weight=m.weight * count**2) for m, count in counts.items() if count]
@@ -50,7 +47,7 @@ def touching(
 def _operators(
     motifs: tuple[Motif, ...], specs: tuple[type[OpSpec], ...]
 ) -> Mapping[Motif, frozenset[str]]:
-    """The operators that each motif writes in one of the graphs in which it is tried."""
+    """The names of the operators that each motif writes when it is tried."""
     config = GenerateConfig(nodes=NODES)
     catalog = Catalog(specs, config)
     return {motif: operators_written(motif, catalog, config) for motif in motifs}

@@ -1,4 +1,4 @@
-"""The growing graph: types, placeholders, ranges of values, and a solution of its constraints."""
+"""The growing graph: types, placeholders, ranges of values, and its constraint store."""
 
 from __future__ import annotations
 
@@ -39,9 +39,8 @@ class Mark:
 class Growth:
     """The growing graph. `insert` and `precede` either succeed or change nothing.
 
-    It is indexed, so that an insertion takes the same time whatever the size of the graph.
-    named: all values but closed ones (see `close`). loose: those that a node computes and nothing
-    reads. free: placeholders that a node may take the place of.
+    Indexes keep the time of an insertion independent of the graph's size. named: values that new
+    nodes may read. loose: computed values that nothing reads. free: placeholders open to `precede`.
     """
 
     def __init__(self, store: ConstraintStore, config: GenerateConfig) -> None:
@@ -52,22 +51,24 @@ class Growth:
         self.known: dict[str, ValueRange] = {}
         self.named, self.loose, self.free = TypedNames(), TypedNames(), TypedNames()
         self.makers: dict[str, str] = {}
-        """Computed value -> name of its operator."""
+        """Computed value -> name of the operator that computes it."""
         self.exposed: set[str] = set()
-        """Values that will be outputs even if something reads them."""
+        """Values that become outputs even if something reads them."""
         self.inner: set[str] = set()
-        """Values that no further node reads."""
+        """Values that new nodes may not read (see `close`)."""
         self.vertices: set[Vertex] = set()
-        """The vertices of the nodes (nnfuzz.generate.novelty)."""
+        """The vertices (operator, attributes, input types) of the nodes; see
+        nnfuzz.generate.novelty."""
         self._readers: defaultdict[str, list[tuple[int, Node]]] = defaultdict(list)
-        """Value -> nodes with their places in topological order, which may be negative."""
+        """Value -> (position in topological order, which may be negative; reader) of each
+        reader."""
         self._first, self._last = 0, -1
         self._fresh = 0
         self._empties = config.sizes.empty > 0
         """Whether some value may have no elements."""
 
     def adopt(self, start: Graph) -> None:
-        """Begin with a concrete graph. Its inputs and weights become placeholders."""
+        """Begin with a concrete graph, whose inputs and weights become placeholders."""
         self._fresh = len(start.values)
         self._empties |= any(value.type.is_empty for value in start.values.values())
         self.graph.values.update(start.values)
@@ -92,7 +93,11 @@ class Growth:
     # -- insertion ----------------------------------------------------------------------------
 
     def insert(self, op: OpSpec, plan: Plan, types: Sequence[TensorType], smt: bool) -> bool:
-        """Forward insertion: append a node that reads existing values and placeholders."""
+        """Forward insertion: append a node that reads existing values and placeholders.
+
+        op, types: the operator and its input types. plan: source of each input. smt: whether Z3 may
+        be asked. Returns whether the node was inserted.
+        """
         if self._empties and not op.takes_empty and any([t.is_empty for t in types]):
             return False
         if self.config.avoid and self._avoided_behind(op, plan, types):
@@ -128,7 +133,7 @@ class Growth:
         return True
 
     def place(self, type_: TensorType, placeholder: Placeholder = FREE) -> str | None:
-        """The name of a new placeholder; None if it is too large. Something must read it soon."""
+        """The name of a new placeholder; None if it is too large. A node must read it soon."""
         free = self._new(type_.shape)
         if not self.store.extend([], free, partial(self._within_limits, [type_])):
             return None
@@ -137,7 +142,7 @@ class Growth:
         return self._declare_placeholder(placeholder, type_)
 
     def precede(self, op: OpSpec, types: Sequence[TensorType], target: str, smt: bool) -> bool:
-        """Backward insertion: a node in front of a placeholder, which stops being one."""
+        """Backward insertion: append a node that computes the placeholder `target`."""
         wanted = self.graph.type(target)
         if self._empties and not op.takes_empty and any([t.is_empty for t in types]):
             return False
@@ -188,10 +193,10 @@ class Growth:
         constraints: list[Bool],
         smt: bool,
     ) -> tuple[OpSpec, Sequence[TensorType], list[TensorType]] | None:
-        """The operator, its inputs and its outputs, once they are part of the system."""
+        """The operator and its types, once its constraints are added; None if they cannot hold."""
         if op.refusal(self.config.exporter, self.config.opset, *types):
             return None
-        # Signatures speak of the first output; a mask or indices beside it may be excluded, too.
+        # A signature states the first output only; the dtype of a further one may be excluded.
         for further in outputs[1:]:
             if self.config.dtype_weight(further.dtype) is None:
                 return None
@@ -199,7 +204,7 @@ class Growth:
         if limits is None:
             return None
         free: list[Var] = []
-        if self.store.draws[-1].kinds:  # else there is no variable that it might read
+        if self.store.draws[-1].kinds:  # otherwise there is no variable that it might have
             free = self._new((*(d for t in fresh for d in t.shape), *_symbols(op)))
         accept = partial(self.affordable, op, types, outputs, fresh=fresh)
         if not self.store.extend([*constraints, *limits], free, accept, smt):
@@ -217,9 +222,9 @@ class Growth:
         return [v for v in variables(*open_) if v not in self.store.env] if open_ else []
 
     def _limits(self, outputs: Sequence[TensorType], least: int) -> list[Bool] | None:
-        """Conditions that keep sizes within the limits; None if a dimension exceeds them.
+        """Conditions that keep sizes within the limits; None if a plain dimension exceeds them.
 
-        least: of plain sizes; sizes that are chosen yet are 1 or more.
+        least: the least admitted plain size; symbolic sizes are at least 1.
         """
         found: list[Bool] = []
         for type_ in outputs:
@@ -246,22 +251,22 @@ class Growth:
         memo: dict[Expr, int],
         fresh: Sequence[TensorType] = (),
     ) -> bool:
-        """Whether a node stays within the size and cost limits under `env`. fresh: those of its
-        inputs that are new."""
+        """Whether a node stays within the size and cost limits. env: values of the variables. memo:
+        cache of expressions' values. fresh: types of its new inputs."""
         if not self._small((*types, *outputs), env, memo):
             return False
         if self.config.sizes.max_total and not self._spares((*fresh, *outputs), env, memo):
             return False
         if env:
             op, types = op.concrete(env, memo), [t.concrete(env, memo) for t in types]
-        elif type(op).cost is OpSpec.cost:  # one per element of the outputs, which are small
+        elif type(op).cost is OpSpec.cost:  # one per output element, and outputs are small
             return True
         return op.cost(*types) <= self.config.sizes.max_flops
 
     def _within_limits(
         self, types: Sequence[TensorType], env: dict[Var, int], memo: dict[Any, Any]
     ) -> bool:
-        """Whether new values are small enough, each of them and with all other values."""
+        """Whether the new values are small enough, alone and together with the existing ones."""
         if not self._small(types, env, memo):
             return False
         return not self.config.sizes.max_total or self._spares(types, env, memo)
@@ -278,7 +283,7 @@ class Growth:
     def _spares(
         self, outputs: Sequence[TensorType], env: dict[Var, int], memo: dict[Any, Any]
     ) -> bool:
-        """Whether all values have few enough elements with a further node."""
+        """Whether all values together have few enough elements after one more node."""
         env = {**self.store.env, **env}
         types = (*outputs, *(value.type for value in self.graph.values.values()))
         total = sum(math.prod(evaluate(d, env, memo) for d in type_.shape) for type_ in types)
@@ -301,9 +306,9 @@ class Growth:
         )
 
     def restore(self, mark: Mark) -> bool:
-        """Undo the insertions since the mark, which is used up where there were any.
+        """Undo the insertions since the mark; Z3 must not have seen their constraints.
 
-        Returns whether there were any. None of them may have asked Z3.
+        Returns whether anything was undone; if so, the mark cannot be used again.
         """
         if len(mark.values) == len(self.graph.values):
             return False
@@ -316,8 +321,7 @@ class Growth:
         return True
 
     def close(self) -> None:
-        """From now on nodes read results, and inputs that may still be computed, but nothing in
-        between."""
+        """Hide inner values: later nodes read only results and placeholders in `free`."""
         closed = [n for n in self.named if n not in self.loose and n not in self.free]
         self.inner.update(closed)
         for name in closed:
@@ -341,7 +345,7 @@ class Growth:
             self._read(place, node)
 
     def _read(self, place: int, node: Node) -> None:
-        """Notes what a node reads."""
+        """Record what a node reads; place: its position in topological order."""
         for name in dict.fromkeys(node.inputs):
             self.loose.discard(name)
             self._readers[name].append((place, node))
@@ -353,7 +357,7 @@ class Growth:
         types: Sequence[TensorType],
         derived: Iterator[ValueRange],
     ) -> None:
-        """Notes values that a new node computes and nothing reads yet."""
+        """Record values that a new node computes and that nothing reads yet."""
         for name, type_, known in zip(names, types, derived):
             self.known[name] = known
             self.makers[name] = op.name
@@ -362,7 +366,7 @@ class Growth:
     # -- edges to keep away from --------------------------------------------------------------
 
     def _avoided_behind(self, op: OpSpec, plan: Plan, types: Sequence[TensorType]) -> bool:
-        """Whether a new node that reads existing values would create an edge to avoid."""
+        """Whether a new node that reads existing values would create an edge in `config.avoid`."""
         return any(
             edge_key(self.makers[p], op.name, t.dtype.value) in self.config.avoid
             for p, t in zip(plan, types)
@@ -370,7 +374,7 @@ class Growth:
         )
 
     def _avoided_before(self, op: OpSpec, target: str) -> bool:
-        """Whether computing a placeholder by `op` would create an edge to avoid."""
+        """Whether computing a placeholder by `op` would create an edge in `config.avoid`."""
         dtype = self.graph.type(target).dtype.value
         return any(
             edge_key(op.name, node.op.name, dtype) in self.config.avoid
@@ -380,7 +384,7 @@ class Growth:
     # -- numbers ------------------------------------------------------------------------------
 
     def _revised(self, news: dict[str, ValueRange]) -> dict[str, ValueRange] | None:
-        """Ranges of all values that a new node affects; None if that leaves no valid input."""
+        """Ranges of all values that new ranges affect; None if a node has no valid input left."""
         found = dict(news)
         queue = [reader for name in news for reader in self._readers.get(name, ())]
         heapq.heapify(queue)
@@ -410,7 +414,7 @@ class Growth:
 
     def _declare(self, type_: TensorType, stem: str) -> str:
         name = f"{stem}{self._fresh}"
-        while name in self.graph.values:  # the names of a graph to begin with may be any
+        while name in self.graph.values:  # the graph to begin with may have any names
             self._fresh += 1
             name = f"{stem}{self._fresh}"
         self._fresh += 1
@@ -434,7 +438,7 @@ class Growth:
 
 
 def _index_inputs(graph: Graph) -> Iterator[str]:
-    """Values whose elements are bounded by shapes, and integers of opaque nodes."""
+    """Values whose elements a shape limits (indices), and integers that opaque nodes read."""
     for node in graph.nodes:
         for name, pattern in zip(node.inputs, node.op.patterns(len(node.inputs))):
             if pattern.fresh or (not node.op.weight and not graph.type(name).dtype.is_float):
@@ -446,9 +450,9 @@ def _kind(type_: TensorType) -> Kind:
 
 
 def _open(constraints: Iterable[Bool]) -> list[Bool] | None:
-    """The constraints that are not true already; None if one is false.
+    """The constraints that are not plainly true; None if one is plainly false.
 
-    Constraints after a false one are skipped, since they may not be well defined.
+    Constraints after a false one are not evaluated, since they may not be well defined.
     """
     found: list[Bool] = []
     for constraint in constraints:

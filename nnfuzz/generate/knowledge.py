@@ -1,4 +1,4 @@
-"""Ranges of the values of a growing graph: insertions that leave no valid input are refused."""
+"""Ranges of the values of a growing graph, so that insertions without valid inputs are refused."""
 
 from __future__ import annotations
 
@@ -21,30 +21,29 @@ from nnfuzz.operators.families.shape import DataMovement
 from nnfuzz.operators.operator import ANY_RANGE, OpSpec, Range
 
 MOST_SPECIAL = 6
-"""Special ranges kept per value; more of them cost time at every later node."""
+"""Special ranges kept per value; each of them costs time at every later node."""
 EDGE = 1e-3
-"""Share of a range near its ends that the input search does not reach."""
+"""Share of a range, at its ends, that the input search does not reach."""
 FEWEST, FEW = 2, 4
-"""An operator that admits only some integers must leave FEWEST of them to choose from; where fewer
-than FEW numbers are possible, each of them is expected to occur."""
+"""An operator that is valid for some integers only is refused if fewer than FEWEST of an input's
+possible integers are valid. If an input has fewer than FEW possible integers, each of them is
+expected to occur."""
 FARTHEST = 1
-"""Largest `remote` of an input for which the input search can meet an operator's demand."""
+"""Largest `remote` of an input at which the input search can satisfy an operator's `demanded`."""
 TOP = 2**63
-"""uint64 from here on is rarely drawn: it is valid for modular operators only."""
+"""Unsigned integers from here on are rarely drawn: only modular operators admit them."""
 
 
 @dataclass(slots=True, eq=False)
 class ValueRange:
-    """Bounds of every element of a value; `special`: ranges that hold some element for certain.
+    """Bounds of every element of a value, and further facts. Instances never change.
 
-    It is never changed, like a TensorType.
-
-    Those come from `OpSpec.certain`, a constant padding for instance, or are derived. One object
-    stands for one value: operands that are the same object are equal, so x - x is known to be 0.
-    whole: every element is a whole number; of integers it need not be said. fixed: no input of the
-    graph changes the elements. away: no element is closer to 0. copied: some of them may be equal
-    whatever the inputs are. remote: how many operators on the way from the nearest input make the
-    elements depend on many others, or are hard to please themselves.
+    special: ranges that certainly hold an element, by `OpSpec.certain` (the 0 of padding) or
+    derived from such. Operands that are the same object are known to be equal, so x - x is known to
+    be 0. whole: every element is a whole number; not set for integers. fixed: the elements do not
+    depend on the graph's inputs. away: lower bound of the elements' absolute values. copied: some
+    elements may be equal for all inputs. remote: number of operators between the nearest input and
+    this value that mix many elements, or have a narrow valid range.
     """
 
     range: Range = ANY_RANGE
@@ -57,7 +56,7 @@ class ValueRange:
 
     @property
     def few(self) -> bool:
-        """Whether so few integers are possible that every one of them must be expected to occur."""
+        """Whether so few integers are possible that each of them must be expected to occur."""
         return self.whole and _numbers(*self.range) < FEW
 
     def over(self, range_: Range, special: tuple[Range, ...]) -> ValueRange:
@@ -67,7 +66,7 @@ class ValueRange:
         )
 
     def same(self, other: ValueRange) -> bool:
-        """Whether both hold the same information."""
+        """Whether both hold the same facts."""
         mine, its = (
             (k.range, k.special, k.whole, k.fixed, k.away, k.copied, k.remote)
             for k in (self, other)
@@ -81,9 +80,9 @@ def derive(
     inputs: Sequence[ValueRange],
     cut: Sequence[ValueRange] | None = None,
 ) -> Iterator[ValueRange] | None:
-    """Knowledge of the outputs, as an endless iterator; None if no input gives finite results.
+    """The ranges of the outputs, as an endless iterator; None if no input gives finite results.
 
-    cut: `input_ranges` of the inputs, where that is known already.
+    cut: `input_ranges` of the inputs, if already known.
     """
     ranges, traits = _ranges(inputs), _traits(type(op))  # type: ignore[arg-type]
     if traits.selective and not op.feasible(*ranges):
@@ -100,7 +99,7 @@ def derive(
     bounds = _stored(dtype, _outcome(op, dtype, ranges, fixed))
     special = [_stored(dtype, r) for r in op.certain(*types)] if traits.certain else []
     moves = traits.indexed or (traits.movement and not op.mixes)  # type: ignore[attr-defined]
-    if traits.movement:  # Some elements of each input come out.
+    if traits.movement:  # Some elements of each input are in the output.
         special += ranges
     if [k for k in inputs if k.special]:
         for variant in _variants(op, moves, inputs):
@@ -125,9 +124,9 @@ def derive(
 class _Traits:
     """Properties of all instances of an operator class, cached because computing them takes time.
 
-    selective: some inputs are not feasible. demanding: some ranges of first inputs are demanded.
-    certain: some output elements are known. sized: the magnitude of outputs may be known. reads:
-    whether the elements of some inputs are indices.
+    movement, indexed, pointwise, elementwise: whether the class is of that kind. selective: not all
+    inputs are feasible. demanding, certain, sized: whether it defines `demanded`, `certain`,
+    `magnitude`. reads: some inputs hold indices.
     """
 
     movement: bool
@@ -159,9 +158,9 @@ def _traits(spec: type[OpSpec]) -> _Traits:
 
 
 def _given(op: OpSpec, traits: _Traits, cut: Sequence[ValueRange]) -> bool:
-    """Whether no input can be chosen: each is fixed, one of very few numbers, or an index.
+    """Whether no input can be chosen freely: each is fixed, has very few values, or is an index.
 
-    cut: the inputs as narrowed by what the operator admits.
+    cut: ranges of the inputs, limited to what the operator admits.
     """
     for i, known in enumerate(cut):
         chosen = not (known.fixed or (known.whole and known.few))
@@ -177,7 +176,7 @@ def _narrow(special: Sequence[Range], bounds: Range) -> tuple[Range, ...]:
 
 
 def _outputs(op: OpSpec, ranges: Sequence[Range], first: ValueRange) -> Iterator[ValueRange]:
-    """One `ValueRange` per output; distinct objects, since they are distinct values."""
+    """One `ValueRange` per output; distinct objects, since the outputs are not equal."""
     yield first
     for bounds, *special in op.further(*ranges):
         narrow = _narrow(special, bounds)
@@ -193,7 +192,7 @@ def _hard(op: OpSpec, types: Sequence[TensorType], ranges: Sequence[Range]) -> b
 
 
 def _remote(op: OpSpec, traits: _Traits, moves: bool, inputs: Sequence[ValueRange]) -> int:
-    """`ValueRange.remote` of the outputs, the operator itself not counted as a demanding one."""
+    """`ValueRange.remote` of the outputs; a narrow valid range of `op` itself is not counted."""
     read = [k.remote for k in inputs]
     if traits.reads:
         patterns = op.patterns(len(inputs))
@@ -202,14 +201,14 @@ def _remote(op: OpSpec, traits: _Traits, moves: bool, inputs: Sequence[ValueRang
         return max(read)
     if not traits.pointwise:
         return max(read) + 1
-    if isinstance(op, Arithmetic):  # Any term or factor moves the result.
+    if isinstance(op, Arithmetic):  # Changing any one term or factor changes the result.
         return min(read)
     bent = not (op.monotone or isinstance(op, Broadcasting))
     return max(read) + (op.whole == "always" or bent)
 
 
 def _copied(op: OpSpec, traits: _Traits, inputs: Sequence[ValueRange]) -> bool:
-    """Whether output elements may be copies of each other, by this operator or an earlier one."""
+    """Whether output elements may be copies of one another, made here or by an earlier operator."""
     copied = [known.copied for known in inputs]
     return op.copies or (True in copied if traits.movement else False not in copied)
 
@@ -227,7 +226,7 @@ def _whole(op: OpSpec, types: Sequence[TensorType], inputs: Sequence[ValueRange]
 def _chosen(
     op: OpSpec, types: Sequence[TensorType], inputs: Sequence[ValueRange], fixed: bool
 ) -> bool:
-    """Whether the inputs can get valid values: not if fixed, or if hardly any are valid."""
+    """Whether enough valid values remain for the inputs; fixed inputs cannot be chosen."""
     if fixed and isinstance(op, Branched) and not op.constant:
         return all(known.range[0] == known.range[1] for known in inputs)
     for known, type_, bounds in zip(inputs, types, op.valid):
@@ -248,12 +247,12 @@ def _chosen(
 
 
 def _numbers(lo: float, hi: float) -> float:
-    """Number of integers in `[lo, hi]`."""
+    """The number of integers in `[lo, hi]`."""
     return math.floor(hi) - math.ceil(lo) + 1 if math.isfinite(hi - lo) else math.inf
 
 
 def input_ranges(op: OpSpec, inputs: Sequence[ValueRange]) -> Sequence[ValueRange]:
-    """Ranges of the inputs of `op`, cut to the values that it admits; `inputs` if it admits all."""
+    """Ranges of the inputs, limited to what `op` admits; `inputs` itself if it admits all."""
     if not op.valid:
         return inputs
     result = list(inputs)
@@ -267,14 +266,14 @@ def input_ranges(op: OpSpec, inputs: Sequence[ValueRange]) -> Sequence[ValueRang
 
 
 def unread(type_: TensorType) -> ValueRange:
-    """Range of a placeholder by its dtype; bounds of integers are of type int."""
+    """The range of a placeholder of a type; bounds of integers are of type int."""
     return ValueRange(type_.dtype.limits if not type_.dtype.is_float else ANY_RANGE)
 
 
 def _stored(dtype: DType, range_: Range) -> Range:
-    """The range of numbers after they are stored in a dtype, where integers wrap around.
+    """The range of numbers after storing them in a dtype, in which integers wrap around.
 
-    Bounds of floats are of type float. Infinite ones of integers are where these end.
+    Bounds of floats are of type float. Infinite bounds of integers become the dtype's limits.
     """
     if dtype.is_float:
         return float(range_[0]), float(range_[1])
@@ -291,7 +290,7 @@ def _stored(dtype: DType, range_: Range) -> Range:
 
 
 def _outcome(op: OpSpec, dtype: DType, ranges: Sequence[Range], fixed: bool) -> Range:
-    """The output's bounds; exact where every input is one number."""
+    """The bounds of the output; exact if every input is a single number."""
     traits = _traits(type(op))  # type: ignore[arg-type]
     if traits.pointwise and False not in [lo == hi for lo, hi in ranges]:
         exact = _evaluated(op, [float(lo) for lo, _ in ranges])
@@ -300,7 +299,7 @@ def _outcome(op: OpSpec, dtype: DType, ranges: Sequence[Range], fixed: bool) -> 
     lo, hi = op.value_range(*ranges)
     smooth = dtype.is_float and traits.elementwise and not fixed
     if smooth and math.isfinite(hi - lo) and not _finite(ranges):
-        # Ends that are reached at infinity or at isolated points only are not found by search.
+        # A search does not find limits at infinity or at isolated points.
         short = EDGE * (hi - lo)
         return lo + short, hi - short
     return lo, hi
@@ -311,16 +310,16 @@ def _finite(ranges: Sequence[Range]) -> bool:
 
 
 def _evaluated(op: OpSpec, numbers: Sequence[float]) -> float | None:
-    """The operator applied to scalars; None where that is undefined or not finite."""
+    """The result of the operator for scalars; None if it is undefined or not finite."""
     try:
         value = value_at(op, *numbers)
-    except (RuntimeError, TypeError, IndexError):  # Not for float64, or not of rank 1.
+    except (RuntimeError, TypeError, IndexError):  # no float64, or no rank 0
         return None
     return value if math.isfinite(value) else None
 
 
 def _ranges(inputs: Sequence[ValueRange]) -> list[Range]:
-    """One tuple per distinct input, so that equal operands are identical objects."""
+    """The input ranges; inputs that are the same object share one tuple, which marks them equal."""
     match inputs:
         case [one]:
             return [one.range]
@@ -332,11 +331,11 @@ def _ranges(inputs: Sequence[ValueRange]) -> list[Range]:
 
 
 def _variants(op: OpSpec, moves: bool, inputs: Sequence[ValueRange]) -> Iterator[list[Range]]:
-    """The input ranges with one input, or all of them, replaced by a special element.
+    """The input ranges with a special range in place of one input's, or of all.
 
-    Data movement keeps elements separate. Other operators may mix a special element with others (as
-    sums do), indices may leave it out, and special elements of several inputs need not meet. This
-    is ignored, so slightly too much is refused.
+    Data movement keeps elements separate. Other operators may mix a special element with others
+    (sums), indices may skip it, and special elements of several inputs need not meet. This is
+    ignored, so a few valid insertions are refused.
     """
     if len(inputs) > 1 and all(known.special for known in inputs) and not moves:
         yield _ranges([ValueRange(k.special[0]) for k in inputs])

@@ -1,4 +1,4 @@
-"""Tensors beyond the size from which compilers compute in parallel or in other loops."""
+"""Tensors so large that compilers compute in parallel or with other loops."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.draw import Draw, Sizes
 
 BEYOND = 1 << 16
-"""Elements of the largest tensor of a usual graph, which is why a large one has more."""
+"""Most elements of a tensor in a usual graph; a large tensor has more."""
 LARGE = Sizes(
     max_dim=(1, 1 << 18, 4097, 1025, 257, 65, 33),
     max_numel=1 << 18,
@@ -18,24 +18,24 @@ LARGE = Sizes(
     least_first=BEYOND + 1,
     powers=0.4,
 )
-"""Of graphs with a large tensor. Each multiply-add of a node costs what it does elsewhere, so that
-max_flops is the usual one; the intervals of the oracle are three arrays of float64 per value."""
+"""Limits of graphs with a large tensor. An operation costs as much as elsewhere, so max_flops is
+the usual one. The oracle holds three float64 arrays for each value."""
 TRIES = 20
 SHARES: Mapping[str, float] = {"small": 0.0, "mixed": 0.1, "large": 1.0}
-"""The values of the setting `sizes`: the share of the graphs that get a large tensor."""
+"""Values of the setting `sizes`: the share of graphs that get a large tensor."""
 
 
 def large_share(text: str) -> float:
-    """The share of a value of the setting `sizes`. Raises: ValueError, which lists the values."""
+    """The share for a value of the setting `sizes`. Raises: ValueError that lists the values."""
     if text not in SHARES:
         raise ValueError(f"there is no size {text!r}: write small, mixed or large")
     return SHARES[text]
 
 
 def large_tensor(draw: Draw, dtype: DType, rank: int) -> TensorType | None:
-    """A tensor of at least `least_first` elements whose sizes are powers of two or next to those.
+    """A tensor type of at least `least_first` elements, with sizes that are powers of two +-1.
 
-    None for ranks that have none within the limits.
+    None if the rank admits no such tensor within the limits.
     """
     sizes = draw.sizes
     for _ in range(TRIES):
@@ -47,7 +47,7 @@ def large_tensor(draw: Draw, dtype: DType, rank: int) -> TensorType | None:
 
 
 def _shape(draw: Draw, rank: int) -> tuple[int, ...]:
-    """Sizes 2^k - 1, 2^k or 2^k + 1, the exponents of which add up to about log2 of the limit."""
+    """Sizes 2^k - 1, 2^k or 2^k + 1 whose product is about the limit of elements."""
     exponents = [0] * rank
     most = draw.sizes.dim(rank).bit_length() - 1
     total = draw.integer(draw.sizes.least_first.bit_length() - 1, draw.sizes.max_numel.bit_length())

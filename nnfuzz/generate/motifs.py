@@ -1,4 +1,4 @@
-"""Plants motifs (nnfuzz.operators.motif) in a growing graph, half of them as near misses."""
+"""Inserts motifs (nnfuzz.operators.motif) into a growing graph, some of them as near misses."""
 
 from __future__ import annotations
 
@@ -32,11 +32,10 @@ class MissingOperator(Misfit):
 
 @dataclass(frozen=True)
 class NearMiss:
-    """How a motif is to miss its pattern.
+    """How to change a motif into a near miss.
 
-    kinds: of nnfuzz.generate.misses, the first of which that fits is taken. start: the operator of
-    the motif from which on a place is looked for, from 1. needed: whether the motif may not stay as
-    it is where none fits.
+    kinds: of nnfuzz.generate.misses, tried in this order. start: number, from 1, of the motif's
+    first operator that may be changed. needed: whether the motif is refused if no kind applies.
     """
 
     kinds: Sequence[str] = ()
@@ -46,32 +45,33 @@ class NearMiss:
 
 EXACT = NearMiss()
 SPARE = 2
-"""Nodes for which a graph has room beside a motif: a near miss may insert some."""
+"""How many nodes beside a skeleton a graph has room for, since a near miss inserts some."""
 DEPLOYED = 0.9
 """Probability that the parameters of all nodes of a skeleton are constants."""
 STYLES = ("scalar", "scalar", "scalar", "one", "rank")
-"""Shapes of a constant: rank 0, rank 1, or the rank of the other operand."""
+"""Shapes of a one-element constant: rank 0, rank 1, or the rank of the other operand."""
 ONE_STYLE = 0.8
-"""Probability that all constants of a motif have shapes of one style, as one exporter writes."""
+"""Probability that all constants of a motif have shapes of one style, as exporters write them."""
 READ = 0.5
-"""Probability that a further operator reads the result of a motif that is no near miss: optimisers
-leave alone what the model returns."""
+"""Probability that an exact motif's result gets a reader, since optimisers may leave a result of
+the model alone."""
 READERS = ("Relu", "Tanh", "Abs", "Neg", "Not", "Identity")
-"""These operators; every dtype has one that takes it."""
+"""The operators that may read a motif's result; at least one of them takes each dtype."""
 USUAL = 0.8
-"""Probability that all nodes of a skeleton are spelled as exporters spell them."""
+"""Probability that all nodes of a skeleton are written as exporters write them."""
 TWICE = 0.3
-"""Probability that a near miss of an operator is one in two ways."""
+"""Probability that an operator is changed by two kinds of near misses."""
 ANYWHERE = 0.5
-"""Probability that a near miss is looked for behind a random place."""
+"""Probability that a near miss changes an operator after a random position, not from the first."""
 FAVOURED = 0.7
-"""Probability that kinds of near misses that bring in an operator of the focus come first."""
+"""Probability that kinds of near misses that insert an operator of the focus are tried first."""
 
 
 def drawn_miss(draw: Draw, motif: Motif, focus: Collection[str] = ()) -> NearMiss:
-    """A near miss of a motif by the kinds of one group, behind a random place or anywhere.
+    """A random near miss of a motif, by the kinds of one group.
 
-    Kinds that fit everywhere do not keep those away that fit a single place. focus: see `_kind`.
+    One group is tried at a time, so that kinds that apply nearly everywhere do not displace the
+    others. focus: names of operators.
     """
     first = _kind(draw, focus)
     others = [kind for kind in GROUPS if GROUPS[kind] == GROUPS[first] and kind != first]
@@ -80,7 +80,7 @@ def drawn_miss(draw: Draw, motif: Motif, focus: Collection[str] = ()) -> NearMis
 
 
 def _kind(draw: Draw, focus: Collection[str]) -> str:
-    """A kind of near miss, mostly one that brings in an operator of the focus."""
+    """A kind of near miss; with a focus, mostly one that inserts an operator of it."""
     first = bringing(focus) if focus and draw.chance(FAVOURED) else ()
     return draw.choice(first or tuple(KINDS))
 
@@ -93,11 +93,11 @@ def plant(
     near: NearMiss = EXACT,
     goal: int = 0,
 ) -> str | None:
-    """Writes a motif behind a value. Returns the kind of near miss that it became, "" if it is the
-    pattern itself, or None if it does not fit. goal: nodes that the graph may have; no fewer than
-    the configuration says.
+    """Insert a motif after the value `start`. Returns the kind of near miss, "" for the exact
+    pattern, None if it does not fit.
 
-    Raises: MissingOperator. In both cases the graph is left partly written: see Growth.restore.
+    goal: nodes that the graph may have, if more than configured. Raises: MissingOperator. After an
+    exception or None, the graph holds part of the motif, which Growth.restore removes.
     """
     room, together = (motif.size + SPARE, DEPLOYED) if motif.skeleton else (0, TOGETHER)
     writer = MotifWriter(catalog, growth, near, room, together, goal)
@@ -110,12 +110,12 @@ def plant(
     except (ValueError, TypeError, LookupError, ArithmeticError):
         if not writer.missed:
             raise
-        return None  # The motif goes on with a shape or a number of outputs that it does not know.
+        return None  # The motif cannot continue after the near miss (shape, number of outputs).
     return writer.missed
 
 
 def read_last(catalog: Catalog, growth: Growth) -> None:
-    """Puts one of READERS behind the last value of the graph, now and then and where one fits."""
+    """With probability READ, let one of READERS read the last value of the graph."""
     writer = MotifWriter(catalog, growth, room=SPARE)
     if not writer.draw.chance(READ):
         return
@@ -141,21 +141,21 @@ class MotifWriter:
         self.growth = growth
         self.draw = growth.store.writing
         self.missed = ""
-        """The kind of near miss that was made."""
+        """The kind of near miss that was made, or ""."""
         self.constants: list[str] = []
-        """The weights that hold the numbers of the operators so far."""
+        """The weights that hold the numbers of the operators written so far."""
         self._constant = self.draw.chance(together)
         """Whether the parameters of all nodes are constants."""
         self._given = bool(room) and self._constant
-        """Whether whatever else a node reads comes from outside, as it does for deployed models."""
+        """Whether new values that are no parameters become inputs of the model, as in deployed
+        models."""
         self._style = self.draw.choice(STYLES) if self.draw.chance(ONE_STYLE) else ""
-        """The shape of all constants; "" if each has its own."""
+        """The style of all constants' shapes; "" if each has its own."""
         self._usual = self._given and self.draw.chance(USUAL)
-        """Whether every node is spelled as exporters spell it (OpSpec.usual)."""
+        """Whether every node is written as exporters write it (`OpSpec.usual`)."""
         self._near = near
         self._further: tuple[str, type[OpSpec]] | None = None
-        """Set while one operator becomes a near miss in two ways: the kind of the second way, and
-        the operator that it applies to."""
+        """While one operator is changed in two ways: the second kind, and the operator."""
         self._most = max(growth.config.nodes, goal, len(growth.graph.nodes) + room)
         self._step = 0
 
@@ -218,7 +218,7 @@ class MotifWriter:
         return outputs[0] if len(outputs) == 1 else outputs
 
     def _missing(self, call: Call) -> tuple[str, ...] | None:
-        """The outputs of another form of the call; None where no kind fits."""
+        """The outputs of the call changed into a near miss; None if no kind applies."""
         mark = None
         for name in self._near.kinds:
             if self.draw.chance(TWICE):
@@ -234,19 +234,19 @@ class MotifWriter:
         return None
 
     def _missing_as(self, kind: str, call: Call) -> tuple[str, ...] | None:
-        """The outputs of the call as a near miss of a kind; None if it does not fit: what was
-        inserted until then has to be taken back."""
+        """The outputs of the call changed by one kind; None if the kind does not apply. The caller
+        then removes the nodes inserted so far."""
         try:
             return KINDS[kind](self, call)
         except (Misfit, LookupError, ArithmeticError, TypeError):
-            # A number that the dtype lacks, an axis that is not there, no groups, the truth of a
-            # condition on sizes that are not decided yet.
+            # Examples: the dtype lacks a number, an axis does not exist, there are no groups, a
+            # condition is symbolic.
             return None
 
     # -- insertion ----------------------------------------------------------------------------
 
     def insert(self, call: Call) -> tuple[str, ...] | None:
-        """The outputs of the new node; None where it does not fit."""
+        """The outputs of a new node for the call; None if it does not fit."""
         if self._further and call.spec is self._further[1]:
             (kind, _), self._further = self._further, None
             mark = self.growth.mark()
@@ -256,8 +256,8 @@ class MotifWriter:
         if len(self.growth.graph.nodes) >= self._most:
             return None
         style = self._style or self.draw.choice(STYLES)
-        # Once more with other attributes, and without scalars, which some exporters do not take;
-        # then with variables in place of numbers, which propagation decides.
+        # Second try: without scalars, which some exporters refuse. Third try: variables in place of
+        # numbers, which propagation decides.
         tries = ((style, self.draw), ("one", self.draw), ("one", self.growth.store.draws[-1]))
         try:
             if any(self._inserted(call, *how) for how in tries):
@@ -268,7 +268,7 @@ class MotifWriter:
             return None
         except IndexError:
             if not call.attributes:
-                raise  # Else they name an axis that is not there: those of another operator may.
+                raise  # Otherwise the attributes may name an axis of another operator.
         return None
 
     def _inserted(self, call: Call, style: str, draw: Draw) -> bool:
@@ -297,9 +297,9 @@ class MotifWriter:
         if len(types) < count:
             types += op.complete(draw, types[0], dtypes)[len(types) :]
         if len(types) != count or not _fitting(patterns, types):
-            return False  # An attribute may ask for further inputs.
+            return False  # An attribute may require further inputs.
         if any(condition is False for condition in op.requires(*types)):
-            return False  # Attributes that were changed may be such that there are no outputs.
+            return False  # Changed attributes may leave the operator without outputs.
         if not self.catalog.admits(spec, binding, op.output_dtype(*types)):
             return False
         plan: Plan = [self._source(o, d, p) for o, d, p in zip(call.operands, dtypes, patterns)]
@@ -314,8 +314,7 @@ class MotifWriter:
         return _parameter(dtype, operand)
 
     def _indexes(self, call: Call, patterns: Sequence[In]) -> bool:
-        """Whether nothing computes an index, nor ever will, since it may be out of range then; or
-        shapes alone decide it."""
+        """Whether indices stay in range: no node computes them, or they depend on shapes only."""
         placeholders = self.growth.placeholders
         return all(
             not p.index
@@ -325,7 +324,7 @@ class MotifWriter:
         )
 
     def _decided(self, name: str) -> bool:
-        """Whether a value follows from shapes alone, as that of Range does."""
+        """Whether a value depends on shapes only, as that of Range does."""
         for node in reversed(self.growth.graph.nodes):
             if name in node.outputs:
                 return node.op.constant or all(map(self._decided, node.inputs))
@@ -337,7 +336,8 @@ class MotifWriter:
         return operand  # type: ignore[return-value]
 
     def binding(self, call: Call) -> dict[str, DType] | None:
-        """The type variables of the operands; those of constants alone get a fitting dtype."""
+        """The dtype of each type variable; variables of constants alone get a fitting dtype. None
+        if the operands' dtypes differ."""
         binding: dict[str, DType] = {}
         patterns = call.spec.patterns(max(len(call.operands), len(call.spec.inputs)))
         constants = []
@@ -358,7 +358,7 @@ class MotifWriter:
         return binding if all(d in first[v].dtypes for v, d in binding.items()) else None
 
     def _signature(self, call: Call, binding: dict[str, DType]) -> OpSignature | None:
-        """A random signature with the dtypes of the operands and, if it is given, of the output."""
+        """A random signature with the operands' dtypes and, if given, the output's."""
         name = call.spec.output
         output = call.attributes.get(name) if isinstance(name, str) else None
         fitting = [
@@ -379,11 +379,11 @@ def _number(operand: Operand) -> TypeGuard[float]:
 
 
 def _ones(style: str, rank: int, least: int) -> tuple[int, ...]:
-    """The shape of a constant."""
+    """The shape of a one-element constant. style: one of STYLES."""
     return (1,) * max(least, {"scalar": 0, "one": 1, "rank": rank}[style])
 
 
 def _parameter(dtype: DType, *ends: float) -> Placeholder:
-    """A weight of one value, or of values between two ends."""
+    """A weight whose elements have one value, or lie between two."""
     numbers = [float(end) for end in ends]
     return Placeholder(True, bool(ends), (numbers[0], numbers[-1]) if ends else None)

@@ -1,8 +1,8 @@
-"""How a graph grows: one operator after the other, in front of placeholders and behind values.
+"""How a graph grows: one operator after another, before placeholders or after values.
 
-The moves are the same for every store of constraints (nnfuzz.solve.store). After NNSmith's
-Algorithm 1: every step picks an operator and tries to attach it, in front of a placeholder
-(backward) or behind existing values (forward).
+It follows NNSmith's Algorithm 1: every step picks an operator and tries to insert it, before a
+placeholder (backward) or after existing values (forward). The moves are the same for every
+constraint store (nnfuzz.solve.store).
 """
 
 from __future__ import annotations
@@ -34,39 +34,38 @@ from nnfuzz.operators.operator import In, OpSpec, dtypes_of
 from nnfuzz.solve.store import ConstraintStore
 
 EXTRA_OUTPUT, SMALL = 0.05, 10
-"""Probability that a value with readers is an output too; less in a graph of more than so many
-nodes, so that a large one has not always such."""
+"""Probability that a value with readers is an output, too. It is reduced in graphs of more than
+SMALL nodes, so that not every large graph has such an output."""
 PARAMETERS = 0.3
-"""Probability that those parameters of a node (`In.weight`) that are still open are weights."""
+"""Probability that the parameters of a node (`In.weight`) that are still undecided are weights."""
 ATTEMPTS_PER_OPERATOR = 3
-"""Insertions tried of a picked operator before another one is picked."""
+"""Tried insertions of a picked operator before another one is picked."""
 ATTEMPTS_PER_NODE = 200
-"""Operators picked for one node before the graph stays as small as it is."""
+"""Operators picked for one node before the graph is left as it is."""
 PICKY_ATTEMPTS = 15
-"""The first of these picks, in which a vertex may be rejected: with few operators there may be no
-other one."""
+"""Picks at which common vertices may be rejected; later ones accept any, lest none be left."""
 ATTEMPTS_PER_COVERAGE_TARGET = 10
 ATTEMPTS_PER_MOTIF = 8
 CLOSED = 0.6
-"""Probability that nothing but its results is read of a skeleton, as of most deployed models."""
+"""Probability that later nodes read only the results of a skeleton, as in most deployed models."""
 AROUND = 5
-"""Nodes that grow around a skeleton, at most as many as a graph has without one."""
+"""Most nodes around a skeleton, if a graph has room for as many."""
 BEHIND = 0.6
-"""Probability that a motif with a start of its own is tried behind a value that is there before it
-gets a new one."""
+"""Probability that a motif that can create its first value first tries an existing value."""
 FRESH_STARTS = 3
-"""New values from which a motif with a start of its own is tried."""
+"""New values that are tried as the first value of a motif."""
 START_RANKS = (4, 2, 3, 4, 1, 3, 2, 5, 4, 0)
-"""Ranks of the first value, by frequency: those of images and matrices are the most frequent."""
+"""Ranks of the first value, by frequency; those of images and matrices are the most frequent."""
 ANY_RANK = (0, 99)
 PARTNERS = 12
-"""Existing values looked at for a further input, however many have its dtype and rank."""
+"""Most existing values that are tried as a further input."""
 
 
 class GraphGrower:
-    """Grows one graph. attempts: insertions tried. planted: names of motifs, see Generated.
+    """Grows one graph.
 
-    turns: the first of them that fits is planted in place of the first random motif.
+    attempts: number of tried insertions. planted: names of the inserted motifs, as in Generated.
+    turns: motifs tried in place of the first random motif, until one fits.
     """
 
     def __init__(
@@ -88,16 +87,15 @@ class GraphGrower:
         self._unwritable: set[str] = set()
         """Motifs with an operator that the catalog lacks."""
         self._rejected: tuple[dict[Vertex, bool], dict[Vertex, bool]] = {}, {}
-        """Decisions to reject vertices, for those that the graph lacks and for those that it has.
-        """
+        """Decisions to reject vertices: for those new to the graph, and for repeated ones."""
 
     def adopt(self, start: Graph) -> None:
-        """Grow around a concrete graph."""
+        """Begin with a concrete graph, and grow around it."""
         self.growth.adopt(start)
         self.goal += len(start.nodes)
 
     def grow_from(self, start: Graph | None, target: CoverageTarget | None) -> None:
-        """Grow around a graph where there is one, else behind the target's operator if any."""
+        """Begin with the graph `start`, or with the target's operator, if either is given."""
         if start:
             self.adopt(start)
         elif target:
@@ -105,17 +103,17 @@ class GraphGrower:
         self.grow()
 
     def begin(self, coverage_target: CoverageTarget) -> None:
-        """Place the first operator; a few targets have no instance within the limits."""
+        """Insert the first operator; a few targets have no instance within the limits."""
         for attempt in range(ATTEMPTS_PER_COVERAGE_TARGET):
             signature = weighted(self.draw, coverage_target.signatures)
             if self._begin(coverage_target.spec, signature, coverage_target.rank, attempt):
                 return
 
     def grow(self) -> None:
-        """Insert operators until the graph has as many as the configuration says."""
+        """Insert operators until the graph has as many as configured."""
         places = self._places()
         if self.config.sizes.least_first and not self.growth.graph.nodes:
-            # Before a motif, the first value of which is not large.
+            # Before any motif, since the first value of a motif is not large.
             any(self._start(self.catalog.pick(self.draw)) for _ in range(ATTEMPTS_PER_NODE))
         while len(self.growth.graph.nodes) < self.goal:
             if places and places[0] <= len(self.growth.graph.nodes):
@@ -130,20 +128,20 @@ class GraphGrower:
                 return
 
     def finish(self, like: Graph | None = None) -> Graph:
-        """The graph; placeholders that are read become inputs or weights, loose ends outputs.
+        """The finished graph: placeholders become inputs or weights, values without reader outputs.
 
         At least one placeholder becomes an input. A value with readers is also an output with a
-        small probability, which keeps optimisers from fusing it away. like: a graph whose remaining
-        inputs and weights keep their kind.
+        small probability, which prevents its fusion. like: an earlier graph, whose inputs and
+        weights remain so.
         """
         growth, draw, graph = self.growth, self.draw, self.growth.graph
         inputs = set(like.inputs) if like else set()
         nodes = graph.nodes
         reader = {name: i for i in reversed(range(len(nodes))) for name in nodes[i].inputs}
         constant: dict[int, bool] = {}
-        """Whether the parameters of a node are weights, by its position: all of them, or none."""
+        """Per node, by position: whether its parameters are weights, all of them or none."""
         for name, placeholder in growth.placeholders.items():
-            if name not in reader:  # a near miss left it out
+            if name not in reader:  # a near miss removed its reader
                 del graph.values[name]
                 continue
             if like and name in like.values:
@@ -217,7 +215,7 @@ class GraphGrower:
         attempt: int = 0,
         novel: bool = False,
     ) -> bool:
-        """novel: whether common vertices are rejected."""
+        """Insert a node that reads only placeholders. novel: whether to reject common vertices."""
         draw = self._dice(attempt)
         large = self.config.sizes.least_first > 0
         first = (large_tensor if large else Draw.tensor)(draw, signature.first, rank)
@@ -246,24 +244,24 @@ class GraphGrower:
     # -- motifs -------------------------------------------------------------------------------
 
     def _places(self) -> list[int]:
-        """Sizes of the graph at which to plant a motif, in order."""
+        """Sizes of the graph at which a motif is to be inserted, in ascending order."""
         average = self.config.motifs if self.catalog.motifs else 0.0
         if not average:
             return []
         count = int(average) + self.draw.chance(average % 1)
         count = max(count, any(turn.motif.skeleton for turn in self._turns))
-        # Every motif fits an empty graph; nodes in front of it come by backward insertion.
+        # Every motif fits an empty graph; backward insertion puts nodes before it.
         largest = max((turn.motif.size + SPARE for turn in self._turns), default=0)
         most = max(0, min(self.config.nodes // 2, self.config.nodes - largest))
         return sorted(self.draw.integer(0, self.draw.integer(0, most)) for _ in range(count))
 
     def plant(self) -> bool:
-        """Plant one of the motifs that fit behind one of the values, or change nothing."""
+        """Insert a motif that fits after some value. Returns whether one was inserted."""
         turns, self._turns = self._turns, ()
         return any(map(self._plant_turn, turns)) or self._plant_any()
 
     def _plant_turn(self, turn: MotifTurn) -> bool:
-        """Whether the motif of a turn was planted as the turn says."""
+        """Insert the motif of a turn; returns whether it succeeded."""
         for near in turn.ways(self.draw):
             if turn.motif.name in self._unwritable:
                 return False
@@ -288,7 +286,7 @@ class GraphGrower:
         return False
 
     def _may_start(self, motif: Motif) -> bool:
-        """Whether there is a value from which a motif can start, and its operators are there."""
+        """Whether the motif's operators exist, and a value from which it can start."""
         if motif.name in self._unwritable:
             return False
         if motif.begin or not self.growth.graph.nodes:
@@ -296,7 +294,7 @@ class GraphGrower:
         return bool(self.growth.named.read(motif.dtypes, *motif.ranks))
 
     def _planted(self, motif: Motif, near: NearMiss) -> bool:
-        """Whether the motif was planted at one of its starts; if not, the graph is as before."""
+        """Insert a motif at one of its possible starts; if none fits, nothing changes."""
         mark = None
         for start_of in self._starts(motif)[: 1 if near.needed else None]:
             mark = mark or self.growth.mark()
@@ -318,7 +316,7 @@ class GraphGrower:
         return False
 
     def _starts(self, motif: Motif) -> Sequence[Callable[[Motif], str | None]]:
-        """The ways to a value that a motif can start from, in the order in which they are tried."""
+        """Functions that return a first value for a motif, in the order in which they are tried."""
         if motif.begin is None:
             return (self._start_of,)
         fresh = (self._fresh_start,) * FRESH_STARTS
@@ -326,19 +324,18 @@ class GraphGrower:
         return (self._start_of, *fresh) if behind else fresh
 
     def _fresh_start(self, motif: Motif) -> str | None:
-        """A new value from which a motif with a start of its own can start, or None."""
+        """A new value that the motif creates as its first one; None if that fails."""
         weights = {dtype: self.config.dtype_weight(dtype) or 0.0 for dtype in motif.dtypes}
         type_ = motif.begin(self.draw, weights) if motif.begin else None
         if type_ is None:
             return None
-        # What a skeleton looks up in an embedding.
+        # Integers are the positions that a skeleton looks up in an embedding.
         positions = motif.skeleton and type_.dtype.is_int
         start = replace(INDEX if positions else FREE, given=motif.skeleton)
         return self.growth.place(type_, start)
 
     def _start_of(self, motif: Motif) -> str | None:
-        """The value that a motif starts from (a placeholder in an empty graph), or None if none
-        fits."""
+        """An existing value from which a motif can start (in an empty graph a new one), or None."""
         growth, draw = self.growth, self.draw
         lo, hi = motif.ranks
         if not growth.graph.nodes:
@@ -347,7 +344,7 @@ class GraphGrower:
             if not any(weights):
                 return None
             dtype = draw.rng.choices(motif.dtypes, weights)[0]
-            # Dimensions that a tensor with one axis more may have too.
+            # Smaller sizes, which a tensor with one more axis may have, too.
             dims = (self._dice(0).dim(rank + 1) for _ in range(rank))
             return growth.place(TensorType(dtype, tuple(dims)))
         kinds = [kind for kind in growth.named.kinds(lo, hi) if kind[0] in motif.dtypes]
@@ -357,7 +354,8 @@ class GraphGrower:
     # -- forward ------------------------------------------------------------------------------
 
     def _forward(self, spec: type[OpSpec], attempt: int = 0) -> bool | None:
-        """Whether the operator was inserted; None if no value can precede it."""
+        """Insert the operator after existing values. False if that fails, None if none can be
+        read."""
         growth, draw = self.growth, self._dice(attempt)
         there = growth.named.read(self.catalog.reads(spec), *spec.inputs[0].ranks)
         if not there:
@@ -389,7 +387,7 @@ class GraphGrower:
         return growth.insert(op, fresh, types, smt=draw.chance(self.config.smt))
 
     def _repeats(self, op: OpSpec, types: list[TensorType], signature: OpSignature) -> bool:
-        """Whether a vertex is rejected: the graph has it, or it comes up in many graphs.
+        """Whether to reject a vertex because the graph has it, or many graphs do.
 
         The decision is made once per graph and vertex.
         """
@@ -407,10 +405,10 @@ class GraphGrower:
     def _reuse(
         self, patterns: tuple[In, ...], plan: Plan, types: list[TensorType]
     ) -> tuple[Plan, list[TensorType]]:
-        """The plan with some placeholders replaced by existing values that look compatible."""
+        """The plan with some placeholders replaced by existing values that seem compatible."""
         plan, types = list(plan), list(types)
         for i, pattern in enumerate(patterns):
-            reuse = 0.1 if pattern.weight else self.config.reuse  # a weight is rarely computed
+            reuse = 0.1 if pattern.weight else self.config.reuse  # computed weights are rare
             source = plan[i]
             open_ = isinstance(source, Placeholder) and not source.closed
             if i == 0 or not open_ or not self.draw.chance(reuse):
@@ -422,7 +420,7 @@ class GraphGrower:
         return plan, types
 
     def _partner(self, wanted: TensorType) -> str | None:
-        """An existing value of that type, or at least of its dtype and rank."""
+        """An existing value of the given type, or at least of its dtype and rank; None if none."""
         names = self.growth.named.of((wanted.dtype, wanted.rank))
         if not names:
             return None
@@ -445,7 +443,8 @@ class GraphGrower:
     # -- backward -----------------------------------------------------------------------------
 
     def _backward(self, spec: type[OpSpec], attempt: int = 0) -> bool | None:
-        """Whether the operator was inserted; None if no placeholder can follow it."""
+        """Insert the operator before a placeholder. False if that fails, None if none can be its
+        output."""
         growth, draw = self.growth, self._dice(2 * attempt)
         outputs = self.catalog.outputs(spec)
         lo, hi = spec.inputs[0].ranks

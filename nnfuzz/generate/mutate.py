@@ -1,8 +1,8 @@
-"""The mutating engine: one or two places of a kept graph change, and its values are kept elsewhere.
+"""The mutating engine: it changes one or two places of an earlier graph and keeps the rest.
 
-Only values behind a change are computed again, and inputs are kept where they remain valid. A
-change inserts a node by the moves of growth, replaces a node's operator or attributes, removes a
-node, or turns a computed value into an input.
+Only values that depend on a change are computed again, and inputs are kept if they remain valid. A
+change inserts a node, replaces a node's operator or attributes, removes a node, or turns a computed
+value into an input.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from nnfuzz.solve.store import DecidedStore, EagerDraw
 TWICE = 0.3
 """Probability of a second change."""
 TRIES = 12
-"""Changes tried until one fits."""
+"""Changes that are tried until one fits."""
 AGAIN = 3
-"""Further rounds of tries while nothing has changed."""
+"""Further rounds of tries if nothing was changed."""
 SIBLINGS = 6
-"""Operators tried in the place of one."""
+"""Operators that are tried as a replacement of one."""
 
 
 @dataclass(frozen=True)
 class Mutate:
-    """See Engine. Without a corpus, graphs are made by the direct engine."""
+    """An engine that changes a graph of the corpus; without a corpus, the direct engine is used."""
 
     catalog: Catalog
     config: GenerateConfig
@@ -61,7 +61,7 @@ class Mutate:
 
 
 class _Change:
-    """A graph on its way from one to another. graph: always a valid one."""
+    """Applies changes to a graph. graph: the present state, always valid."""
 
     def __init__(
         self, catalog: Catalog, config: GenerateConfig, graph: Graph, rng: random.Random
@@ -72,7 +72,7 @@ class _Change:
         self.attempts = 0
 
     def once(self) -> None:
-        """One change; none if nothing that was tried fits."""
+        """Apply one change; nothing happens if none that is tried fits."""
         ways: Sequence[Callable[[], Graph | None]] = (
             self._inserted,
             self._with_attributes,
@@ -88,18 +88,18 @@ class _Change:
                 return
 
     def nothing(self) -> bool:
-        """Whether no change fitted, or a second one has taken the first one back."""
+        """Whether the graph is unchanged: no change fitted, or the second one undid the first."""
         return set(map(id, self.start.nodes)) == set(map(id, self.graph.nodes))
 
     def unaffected(self) -> set[str]:
-        """Values that are unchanged since the start, as is everything on which they depend."""
+        """Names of values that are unchanged, and whose operands are unchanged too."""
         before = {node.outputs[0]: node for node in self.start.nodes}
         old, new = self.start, self.graph
         changed = {n for n in new.values if not _same_type(old, new, n)}
         for node in new.nodes:
             was = before.get(node.outputs[0])
             if was is None or was.op is not node.op or changed.intersection(node.inputs):
-                patterns = node.op.patterns(len(node.inputs))  # indices have other bounds now
+                patterns = node.op.patterns(len(node.inputs))  # indices have other limits now
                 changed.update(n for n, p in zip(node.inputs, patterns) if p.fresh)
         for node in new.nodes:
             was = before.get(node.outputs[0])
@@ -111,7 +111,7 @@ class _Change:
     # -- the changes --------------------------------------------------------------------------
 
     def _inserted(self) -> Graph | None:
-        """The graph with one more node, before a placeholder or behind a value."""
+        """The graph with one node inserted, before a placeholder or after a value."""
         config = replace(self.config, nodes=1, motifs=0.0)
         moves = GraphGrower(self.catalog, config, DecidedStore(self.rng, config.sizes, eager=True))
         moves.adopt(self.graph)
@@ -119,7 +119,7 @@ class _Change:
         return moves.finish(self.graph) if len(moves.growth.graph.nodes) == moves.goal else None
 
     def _with_attributes(self) -> Graph | None:
-        """The graph with other attributes of a node; types behind it may differ."""
+        """The graph with other attributes for one node; types of dependent values may change."""
         at = self._any()
         node = self.graph.nodes[at]
         if not node.op.declared:
@@ -131,7 +131,7 @@ class _Change:
         return self._replaced(at, op)
 
     def _with_sibling(self) -> Graph | None:
-        """The graph with a node's operator replaced by one with the same output types."""
+        """The graph with one node's operator replaced by one with the same output types."""
         at = self._any()
         node = self.graph.nodes[at]
         types, wanted = self.graph.types(node.inputs), self.graph.types(node.outputs)
@@ -147,7 +147,7 @@ class _Change:
         return None
 
     def _bypassed(self) -> Graph | None:
-        """The graph without a node, whose readers read one of its inputs of the same type."""
+        """The graph without one node; its readers read one of its inputs, of the same type."""
         at = self._any()
         node = self.graph.nodes[at]
         (output, *more), wanted = node.outputs, self.graph.type(node.outputs[0])
@@ -166,7 +166,7 @@ class _Change:
         return self._pruned(nodes, self.graph.inputs, outputs)
 
     def _cut(self) -> Graph | None:
-        """The graph with a computed value as an input, without nodes that nothing else needs."""
+        """The graph with a computed value turned into an input; unneeded nodes are removed."""
         at = self._any()
         (output, *more) = self.graph.nodes[at].outputs
         if more or output in self.graph.outputs or not at:
@@ -180,7 +180,7 @@ class _Change:
         return self.draw.integer(0, len(self.graph.nodes) - 1)
 
     def _fitting(self, spec: type[OpSpec], types: Sequence[TensorType]) -> OpSpec | None:
-        """An instance of the operator for inputs of these types; None if it does not take them."""
+        """An instance of the operator for inputs of these types; None if there is none."""
         lo, hi = spec.arity()
         patterns = spec.patterns(len(types))
         if not lo <= len(types) <= hi or any(p.fresh for p in patterns):
@@ -198,7 +198,7 @@ class _Change:
         return op if self.catalog.admits(spec, binding, op.output_dtype(*types)) else None
 
     def _replaced(self, at: int, op: OpSpec) -> Graph | None:
-        """The graph with a node's operator replaced, and the types behind it inferred again."""
+        """The graph with a node's operator replaced, and dependent types inferred again."""
         old = self.graph
         values, nodes = dict(old.values), list(old.nodes)
         nodes[at] = Node(op, nodes[at].inputs, nodes[at].outputs)
@@ -220,7 +220,7 @@ class _Change:
         return replace(old, values=values, nodes=nodes)
 
     def _inferred(self, op: OpSpec, types: Sequence[TensorType]) -> list[TensorType] | None:
-        """The output types; None if the operator does not admit the inputs, or is too large."""
+        """The output types; None if the operator does not admit the inputs or costs too much."""
         patterns, sizes = op.patterns(len(types)), self.config.sizes
         if not all(p.ranked(t.rank) for p, t in zip(patterns, types)):
             return None
@@ -238,7 +238,7 @@ class _Change:
     def _pruned(
         self, nodes: Iterable[Node], inputs: Sequence[str], outputs: Iterable[str]
     ) -> Graph | None:
-        """The part that the outputs need; None without nodes or inputs."""
+        """The part of the graph that the outputs need; None if it has no nodes or no inputs."""
         old = self.graph
         found = pruned(old.values, nodes, inputs, old.weights, outputs)
         if not found.nodes or not found.inputs:
@@ -247,7 +247,7 @@ class _Change:
         return found
 
     def _avoided(self, graph: Graph) -> bool:
-        """Whether the graph has an edge to avoid."""
+        """Whether the graph has an edge that the configuration excludes."""
         if not self.config.avoid:
             return False
         makers = {name: node.op.name for node in graph.nodes for name in node.outputs}

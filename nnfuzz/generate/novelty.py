@@ -1,9 +1,9 @@
-"""Rejection of vertices that the graph has already, or that are drawn often (GenCoG).
+"""Rejection of vertices that the graph already has, or that are drawn often (after GenCoG).
 
-A vertex is an operator with its attributes and the types of its inputs. Earlier test cases are
-unknown, since a test case is a function of its seed, index and configuration, but the distribution
-of the draws tells which vertices repeat: a Relu of a float32 scalar is one of a few hundred
-vertices, one of a tensor of rank 4 is hardly ever drawn twice.
+A vertex is an operator with its attributes and the types of its inputs. A test case depends on
+nothing but its seed, index and configuration, so earlier test cases are unknown. But the
+distribution of the draws tells which vertices repeat: a Relu of a float32 scalar is one of a few
+hundred vertices, one of a tensor of rank 4 is hardly ever drawn twice.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.operator import OpSpec
 
 REJECTED = 0.9
-"""Probability that a vertex is rejected that the graph has already."""
+"""Probability of rejecting a vertex that the graph already has."""
 HORIZON = 15.6
-"""Vertices, as a power of two (50,000), among which each is wanted once."""
+"""Bits of information. A vertex with fewer would occur more than once in 2^15.6 (50,000) draws; its
+surplus draws are rejected."""
 MOST = 0.99
-"""The largest probability of rejection: operators of scalars alone must not starve."""
+"""The largest probability of rejection, so that operators of scalars alone still occur."""
 RANK_BITS = 2.5
 DIM_BITS = 2.8
-"""Of the bin of a dimension (nnfuzz.operators.draw.Draw.binned), one of seven."""
+"""Information of a dimension: its bin (`Draw.binned`) is one of seven."""
 OTHER_BITS = 0.5
-"""Of a further input, whose type mostly follows from that of the first one."""
+"""Information of a further input, whose type mostly follows from that of the first."""
 CHOICE_BITS = 1.0
 REAL_BITS = 6.0
 
@@ -41,9 +42,9 @@ def vertex(op: OpSpec, types: Iterable[TensorType]) -> Vertex:
 
 
 def surprise(op: OpSpec, types: Sequence[TensorType]) -> float:
-    """The information of a vertex of an operator signature in bits, approximately.
+    """The approximate information in bits of a vertex, given its operator signature.
 
-    That is the negative binary logarithm of the probability that another draw is the same one.
+    That is -log2 of the probability that another draw gives the same vertex.
     """
     bits = RANK_BITS + OTHER_BITS * (len(types) - 1)
     for dim in types[0].shape if types else ():
@@ -56,7 +57,8 @@ def surprise(op: OpSpec, types: Sequence[TensorType]) -> float:
 
 
 def rejects(draw: Draw, op: OpSpec, types: Sequence[TensorType], bits: float) -> bool:
-    """Whether a vertex of a signature is rejected because its information is low."""
+    """Whether to reject a vertex because many graphs have it. bits: information of the
+    signature."""
     rank = len(types[0].shape) if types else 0
     if bits + RANK_BITS + DIM_BITS * rank >= HORIZON:
         return False

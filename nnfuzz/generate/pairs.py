@@ -1,7 +1,8 @@
-"""Pairs: motifs made from the specs, an operator behind itself or behind one that it merges with.
+"""Pairs: motifs of two operators, made from the specs. An operator reads the result of itself or of
+one that it merges with.
 
-The second operator has its own attributes and operands or shares some with the first one. So there
-are pairs that a compiler merges or cancels (`OpSpec.merges`), and pairs that it must not cancel.
+The second operator has its own attributes and operands, or shares some with the first. So there are
+pairs that a compiler merges or cancels (`OpSpec.merges`), and pairs that it must not cancel.
 """
 
 from __future__ import annotations
@@ -19,17 +20,18 @@ from nnfuzz.operators.motif import Misfit, Motif, Operand, Writer
 from nnfuzz.operators.operator import OpSpec
 
 SHARE = 2.0
-"""How often pairs are picked, relative to all motifs that are written by hand together."""
+"""How often pairs are picked, relative to all hand-written motifs together."""
 DECLARED, VARIED, PLAIN = 4.0, 0.4, 0.1
-"""Relative frequencies of what a spec says that it merges with (by the cube root of how many
-operators inherit that), of itself if it has attributes or several operands, and else."""
+"""Relative frequencies of pairs: an operator after one that it merges with (divided by the cube
+root of how many operators inherit that declaration); an operator with attributes or several
+operands after itself; any other operator after itself."""
 SAME = 0.5
-"""Probability that the second operator has the operands of the first one, its dtype, and some of
-its attributes, each with this probability."""
+"""Probability that the second operator has the operands of the first, and as probably its dtype and
+each of its attributes."""
 THRICE = 0.25
-"""Probability that the second operator is there twice."""
+"""Probability that a third operator follows, of the second one's kind."""
 NUMBERS = (0, 1, 2, 2, 3, 7, -1, -2, 0.5, 1.5)
-"""Constants that operands may be."""
+"""Numbers that operands may be."""
 
 
 class TypeSignature(Protocol):
@@ -47,10 +49,10 @@ Table = Mapping[type[OpSpec], Signatures]
 
 
 def pairs(table: Table, written: float, focus: Sequence[str] = ()) -> list[Motif]:
-    """The pairs of some operators with their signatures.
+    """The pairs among some operators. table: their signatures.
 
-    written: weight of the other motifs; without any there are no pairs. focus: operators one of
-    which each pair has, and any two of which are a pair; none: all operators.
+    written: weight of all other motifs; 0 means no pairs. focus: every pair has one of these
+    operators, and any two of them form a pair; empty: all operators.
     """
     found = list(_pairs(table)) if written else []
     if focus:
@@ -79,7 +81,7 @@ def _pairs(table: Table) -> Iterator[tuple[Pair, tuple[DType, ...], float]]:
 
 
 def _among(table: Table, focus: Sequence[str]) -> Iterator[tuple[Pair, tuple[DType, ...], float]]:
-    """Any two different operators of some, if the dtypes fit."""
+    """Any two different operators of the focus, if their dtypes fit."""
     known = [spec for spec in table if spec.name in focus and spec.executes is OpSpec.executes]
     for front, behind in itertools.permutations(known, 2):
         if fitting := _fitting(table[front], table[behind]):
@@ -88,28 +90,27 @@ def _among(table: Table, focus: Sequence[str]) -> Iterator[tuple[Pair, tuple[DTy
 
 @lru_cache(maxsize=1 << 12)
 def _fitting(front: Signatures, behind: Signatures) -> tuple[DType, ...]:
-    """The dtypes of inputs for which the output of one operator fits another one. Kept, since most
-    operators have the same signatures in every catalog.
-    """
+    """The input dtypes for which one operator's output fits another operator. Cached, since most
+    operators have the same signatures in every catalog."""
     read = {signature.first for signature in behind}
     return tuple(dict.fromkeys(s.first for s in front if s.output in read))
 
 
 @cache
 def _declares(spec: type[OpSpec]) -> type:
-    """The class that says what an operator merges with."""
+    """The class that declares `merges` for an operator."""
     return next(base for base in spec.__mro__ if "merges" in vars(base))
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Writes an operator behind another one."""
+    """A pair of operators; a call writes the first one, then the second one behind it."""
 
     front: type[OpSpec]
     behind: type[OpSpec]
 
     def motif(self, dtypes: tuple[DType, ...], weight: float) -> Motif:
-        """The motif for values of some dtypes."""
+        """The pair as a motif that starts from values of the given dtypes."""
         name = f"{self.front.name}+{self.behind.name}"
         return Motif(name, self, 3, dtypes, self.front.inputs[0].ranks, weight)
 
@@ -120,9 +121,8 @@ class Pair:
             outputs = (self._behind(m, x, outputs),)
 
     def _behind(self, m: Writer, x: str, outputs: tuple[str, ...]) -> str:
-        """The output of the second operator; what it shares with the first is left out if it
-        does not fit.
-        """
+        """The output of the second operator; operands and attributes that it shares with the first
+        are dropped if they do not fit."""
         operands, attributes = self._shared(m, outputs), self._attributes(m, x, outputs[0])
         try:
             made = m(self.behind.name, *operands, **attributes)
@@ -131,7 +131,7 @@ class Pair:
         return made[0] if isinstance(made, tuple) else made
 
     def _shared(self, m: Writer, outputs: tuple[str, ...]) -> Sequence[Operand]:
-        """The operands: parts in some order, those of the operator in front, or others."""
+        """Operands of the second operator: outputs and operands of the first, or others."""
         if self.behind.variadic and self.behind.arity()[1] > 2 and len(outputs) > 1:
             return m.draw.shuffled(outputs) if m.draw.chance(SAME) else outputs
         rest = m.node(outputs[0]).inputs[1:]
@@ -140,7 +140,7 @@ class Pair:
         return (outputs[0], *_further(m, self.behind, outputs[0]))
 
     def _attributes(self, m: Writer, x: str, y: str) -> dict[str, Any]:
-        """Those of the operator in front that are kept, and the dtype that x has."""
+        """Attributes of the second operator: some of the first one's, and the dtype of x."""
         op, declared = m.node(y).op, self.behind.declared
         kept = {}
         plain = not _overridden(self.behind)
@@ -155,12 +155,12 @@ class Pair:
 
 
 def _overridden(spec: type[OpSpec]) -> bool:
-    """Whether an operator draws its attributes in a way of its own."""
+    """Whether an operator draws its attributes by a method of its own."""
     return spec.draw.__func__ is not OpSpec.draw.__func__  # type: ignore[attr-defined]
 
 
 def _further(m: Writer, spec: type[OpSpec], x: str) -> Sequence[Operand]:
-    """A second operand: x again, or a number; else none is given."""
+    """A second operand: x again, or a number; empty if the operator draws it."""
     patterns = spec.patterns(spec.arity()[0])
     plain = len(patterns) == 2 and not (patterns[1].weight or patterns[1].fresh)
     if not plain or patterns[1].ranks[0] > 0:

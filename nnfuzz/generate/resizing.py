@@ -15,12 +15,12 @@ from nnfuzz.solve.propagation import solve
 SIZES = 3
 """Sizes at which a model with a symbolic dimension runs: its own, and two more."""
 TRIES = 4
-"""Values tried for each of the other sizes before the dimension is given up."""
+"""Values tried for each further size before the dimension is given up."""
 
 
 @dataclass(frozen=True, eq=False)
 class Resizable:
-    """A finished graph before it became concrete, with its constraints and a solution of them."""
+    """A finished graph before it became concrete, with its constraints and a solution (`env`)."""
 
     graph: Graph
     constraints: Sequence[BoolExpr]
@@ -28,9 +28,9 @@ class Resizable:
     sizes: Sizes
 
     def families(self, rng: random.Random) -> Iterator[list[Graph]]:
-        """The graph at SIZES sizes, its own first, once per dimension that can vary alone.
+        """For each dimension that can vary alone: the graph at SIZES sizes, its own size first.
 
-        The attributes may differ between the sizes; the types of the weights do not.
+        Attributes may differ between the sizes; types of weights do not.
         """
         draw = Draw(rng, self.sizes)
         own = self.graph.concrete(self.env)
@@ -56,7 +56,7 @@ class Resizable:
         return found
 
     def _at(self, draw: Draw, var: Var, size: int) -> Graph | None:
-        """The graph with one variable set, the others as they are as far as possible."""
+        """The graph with one variable set to `size`, and the others unchanged if possible."""
         preferences = {v: (x, x) for v, x in self.env.items()}
         preferences = {var: (size, size), **{v: w for v, w in preferences.items() if v is not var}}
         env = solve(self.constraints, draw, free=preferences, prefer=preferences)
@@ -65,7 +65,7 @@ class Resizable:
         return self.graph.concrete(env)
 
     def _resized(self, graphs: Sequence[Graph], other: Graph) -> bool:
-        """Whether an input differs in size from each graph so far, and no weight does."""
+        """Whether an input's size differs from that in each graph so far, and no weight's does."""
         shapes = _shapes(other, other.inputs)
         return (
             all(_shapes(graph, graph.inputs) != shapes for graph in graphs)

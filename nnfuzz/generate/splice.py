@@ -8,14 +8,14 @@ from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.operators.draw import Draw
 
 CHANCE = 0.5
-"""Probability that a place where a new value fits is taken."""
+"""Probability that a new value is used at a place where it fits."""
 
 
 def splice(graph: Graph, old: Collection[str], draw: Draw) -> int:
-    """Reconnects inputs of the old nodes to new values of the same type; returns their number.
+    """Let old nodes read new values of the same type; returns the number of changed inputs.
 
-    old: names of the values that were there before. Changes a concrete graph; nodes stay in
-    topological order, values that lose their last reader become outputs.
+    old: names of the values that existed before. Changes the concrete graph; its nodes stay in
+    topological order, and values without reader become outputs.
     """
     count = 0
     for at, node in enumerate(list(graph.nodes)):
@@ -33,7 +33,7 @@ def splice(graph: Graph, old: Collection[str], draw: Draw) -> int:
 
 
 def _fitting(graph: Graph, node: Node, position: int, name: str, old: Collection[str]) -> list[str]:
-    """New computed values that may stand in for an input without closing a cycle."""
+    """New computed values that can replace an input without creating a cycle."""
     pattern = node.op.patterns(len(node.inputs))[position]
     if pattern.fresh or pattern.weight or name in graph.weights:
         return []
@@ -70,7 +70,7 @@ def _reconnect(graph: Graph, at: int, position: int, value: str) -> None:
 
 
 def _sort(graph: Graph) -> None:
-    """Topological order, as close to the present one as it can be."""
+    """Sort the nodes topologically, and change their order as little as possible."""
     done = {*graph.inputs, *graph.weights}
     left, ordered = list(graph.nodes), []
     while left:

@@ -1,6 +1,5 @@
-"""What the graph of a test case begins with: an operator with its dtype and rank, or a motif, each
-in its turn, so that rare ones occur.
-"""
+"""What the graph of a test case begins with: an operator with its dtype and rank, or a motif. All
+of them take turns by the index of the test case, so that rare ones occur."""
 
 from __future__ import annotations
 
@@ -30,32 +29,32 @@ from nnfuzz.operators.operator import OpSpec
 from nnfuzz.solve.store import DecidedStore
 
 TARGET_CYCLE = 5
-"""Length of the cycle of test cases; two in five begin with a coverage target."""
+"""Length of the cycle of test indexes in which coverage targets have fixed positions."""
 TURNS = (1, 3)
-"""The positions in the cycle whose graphs begin with a coverage target."""
+"""The positions in that cycle whose graphs begin with a coverage target."""
 CYCLE = 10
-"""Length of the cycle of test cases in which some have the turn of a motif. None of these begins
-with a coverage target."""
+"""Length of the cycle of indexes in which motifs have fixed positions; these test cases have no
+coverage target."""
 MISSES, EXACTS = (0, 4, 7), (5, 9)
-"""The positions in the cycle of near misses of motifs, and of motifs as they are."""
+"""Positions in that cycle of test cases with a near miss, and with an exact motif."""
 ALTERNATIVES = 2
-"""Turns that a test case tries until one fits: many kinds of near misses do not exist of a motif,
-and some motifs have an operator that an opset lacks."""
+"""Motifs that a test case tries until one fits: many kinds of near misses do not apply to a motif,
+and an opset may lack a motif's operator."""
 ATTEMPTS = 10
-"""Attempts at each of them as it is."""
+"""Attempts to insert a motif."""
 FURTHER_ATTEMPTS = 2
-"""Attempts at a near miss behind the first one."""
+"""Further attempts at a near miss."""
 MUTATED = 1 / 3
-"""Probability that a skeleton is planted as a near miss."""
+"""Probability that a skeleton is inserted as a near miss."""
 TURNS_OF_ONE = 2
-"""Turns of a skeleton of weight 1 in a cycle of all of them."""
+"""How often a skeleton of weight 1 occurs in a cycle of all skeletons."""
 
 
 @dataclass(frozen=True)
 class CoverageTarget:
     """The operator, dtype and rank with which a graph must begin.
 
-    signatures: those that share the dtype of one input or of the output. rank: of the first input.
+    signatures: those in which one input, or the output, has the dtype. rank: of the first input.
     """
 
     spec: type[OpSpec]
@@ -64,12 +63,11 @@ class CoverageTarget:
 
 
 class CoverageTargets:
-    """The coverage targets of a catalog, which take turns by the index of the test case."""
+    """The coverage targets of a catalog; test cases take them in turn, by their index."""
 
     def __init__(self, catalog: Catalog, focus: Collection[str] = ()) -> None:
-        """focus: names of the operators that the targets have, as far as there are any; none: of
-        all operators.
-        """
+        """focus: names of operators to which the targets are limited, if any of them is available;
+        empty: all operators."""
         self.catalog = catalog
         aimed = {spec: found for spec, found in catalog.signatures.items() if spec.name in focus}
         self._signatures = aimed or catalog.signatures
@@ -77,25 +75,24 @@ class CoverageTargets:
 
     @cached_property
     def all(self) -> list[CoverageTarget]:
-        """Every dtype of every required input and output, and every rank of a first input."""
+        """A target for every dtype of each required input and output, and for every rank."""
         signatures = self._signatures.items()
         by_operator = [_targets_of(spec, tuple(found)) for spec, found in signatures]  # type: ignore[arg-type]
-        # Those of one operator are far apart.
+        # The targets of one operator are far apart.
         return [t for layer in itertools.zip_longest(*by_operator) for t in layer if t is not None]
 
     def pick(self, seed: int, index: int, always: bool = False) -> CoverageTarget | None:
-        """The target of a test case; None for most unless there always shall be one."""
+        """The target of a test case; None for three in five, unless `always` is set."""
         number = index if always else turn_number(index, TARGET_CYCLE, TURNS)
         if number is None:
             return None
-        offset = zlib.crc32(f"{seed}/spot".encode())  # a salt; another one makes other test cases
+        offset = zlib.crc32(f"{seed}/spot".encode())  # a salt; changing it changes all test cases
         return self.all[(number + offset) % len(self.all)]
 
 
 def turn_number(index: int, cycle: int, positions: Sequence[int]) -> int | None:
-    """How many test cases before an index stand at the same positions of the cycle of test cases;
-    None if the index does not stand at one of them.
-    """
+    """The number of earlier indexes at the given positions of the cycle; None if this index is not
+    at one of them."""
     turn = index % cycle
     if turn not in positions:
         return None
@@ -106,8 +103,8 @@ def turn_number(index: int, cycle: int, positions: Sequence[int]) -> int | None:
 def _targets_of(
     spec: type[OpSpec], signatures: tuple[OpSignature, ...]
 ) -> tuple[CoverageTarget, ...]:
-    """Kept, since most operators have the same signatures at every opset and in every epoch."""
-    groups: dict[tuple[OpSignature, ...], None] = {}  # each once: most outputs follow an input
+    """Cached, since most operators have the same signatures at every opset and in every epoch."""
+    groups: dict[tuple[OpSignature, ...], None] = {}  # no duplicates: outputs follow inputs
     for variable in (*spec.bound(), None):
         found: defaultdict[DType, list[OpSignature]] = defaultdict(list)
         for signature in signatures:
@@ -122,14 +119,13 @@ def _targets_of(
 
 @dataclass(frozen=True)
 class MotifTurn:
-    """A motif to plant. kind: of near miss (nnfuzz.generate.misses); "": the motif as it is."""
+    """A motif to insert. kind: of near miss (nnfuzz.generate.misses); "": the exact motif."""
 
     motif: Motif
     kind: str = ""
 
     def ways(self, draw: Draw) -> Iterator[NearMiss]:
-        """How to plant it, the first that succeeds being taken; the last ways may miss it in any
-        of its operators."""
+        """Ways to insert the motif, in order; the last ways may change any of its operators."""
         if self.motif.skeleton and draw.chance(MUTATED):
             for _ in range(ATTEMPTS):
                 place = draw.integer(1, self.motif.size)
@@ -142,9 +138,9 @@ class MotifTurn:
 
 
 def skeleton_turns(catalog: Catalog, seed: int, index: int, share: float) -> Sequence[MotifTurn]:
-    """The skeletons that a test case tries until one fits; most test cases have none.
+    """The skeletons that a test case tries until one fits; empty for most test cases.
 
-    share: of the test cases that have one.
+    share: of the test cases that have a skeleton.
     """
     number = _skeleton_number(seed, index, share)
     if number is None or not catalog.skeletons:
@@ -156,18 +152,19 @@ def skeleton_turns(catalog: Catalog, seed: int, index: int, share: float) -> Seq
 
 
 def turns_of(skeleton: Motif) -> int:
-    """How many turns a skeleton has in a cycle of all of them."""
+    """How often a skeleton occurs in a cycle of all skeletons."""
     return max(1, round(skeleton.weight * TURNS_OF_ONE))
 
 
 def motif_turns(catalog: Catalog, seed: int, index: int) -> Sequence[MotifTurn]:
-    """The turns that a test case tries until one fits; five test cases in ten have none."""
+    """The motifs that a test case tries until one fits; empty for five test cases in ten."""
     for kinds, positions in ((tuple(KINDS), MISSES), (("",), EXACTS)):
         number = turn_number(index, CYCLE, positions)
         if number is not None:
             motifs = _turning(catalog.motifs)
             order = _permuted(seed, tuple(motifs), kinds)
-            # Alternatives are far from each other, so that no turn follows many failing ones.
+            # Alternatives are far apart, so that a sequence of failing motifs does not slow one
+            # test down.
             places = (number + i * len(order) // ALTERNATIVES for i in range(ALTERNATIVES))
             chosen = (order[place % len(order)] for place in places if order)
             return [MotifTurn(motifs[name], kind) for name, kind in dict.fromkeys(chosen)]
@@ -175,9 +172,9 @@ def motif_turns(catalog: Catalog, seed: int, index: int) -> Sequence[MotifTurn]:
 
 
 def _skeleton_number(seed: int, index: int, share: float) -> int | None:
-    """How many test cases before an index have a skeleton; None if that of the index has none.
+    """The number of earlier test cases with a skeleton; None if this test case has none.
 
-    The indexes are cut into stretches, and each has a skeleton at one random index.
+    The indexes are divided into intervals, and each interval has a skeleton at one random index.
     """
     if not share:
         return None
@@ -189,16 +186,15 @@ def _skeleton_number(seed: int, index: int, share: float) -> int | None:
 
 @lru_cache(maxsize=64)
 def _turning(motifs: tuple[Motif, ...]) -> Mapping[str, Motif]:
-    """The motifs that have turns, by name: pairs are too many, an arrangement is frequent anyway,
-    and a weight of 0 switches a motif off.
-    """
+    """The motifs that take turns, by name; without pairs, which are too many, arrangements, which
+    are frequent anyway, and motifs of weight 0."""
     left_out = Pair, Arrangement
     return {m.name: m for m in motifs if m.weight and not isinstance(m.write, left_out)}
 
 
 @lru_cache(maxsize=64)
 def _permuted_skeletons(seed: int, turns: tuple[tuple[str, int], ...]) -> Sequence[str]:
-    """Each skeleton as often as it has turns, in an order that depends on the seed."""
+    """Each skeleton as often as it occurs in the cycle, in an order that depends on the seed."""
     every = [(name, number) for name, count in turns for number in range(count)]
     return [name for name, _ in sorted(every, key=lambda t: _place(seed, f"{t[0]}{MISSED}{t[1]}"))]
 
@@ -217,21 +213,20 @@ def _permuted(
 
 
 TRIED = 12
-"""Graphs in which a motif is tried: some motifs have forms with other operators."""
+"""Trial graphs in which a motif is inserted; the operators of some motifs vary."""
 FORMS = 4
-"""Graphs in which the operators of a motif are looked for; most motifs have one form or two."""
+"""Trial graphs in which a motif's operators are collected; most motifs have one or two variants."""
 NODES = 24
 RANK, SIZE = 3, 4
-"""Of the values that motifs start from; the rank as far as the motif takes it."""
+"""Rank (moved into the motif's range) and sizes of the value from which a motif starts."""
 
 
 @lru_cache(maxsize=8)
 def writable(motifs: tuple[Motif, ...], specs: tuple[type[OpSpec], ...]) -> tuple[Motif, ...]:
-    """The motifs that are written in one of the graphs in which they are tried, or lack no operator
-    in any of them.
+    """The motifs that fit into a trial graph, or whose operators are all present at least.
 
-    They are written at the newest opset whatever that of a test is, so that all test cases of a
-    campaign have the same turns. Raises: NothingLeft.
+    Trial graphs have the newest opset, whatever a test has, so that all test cases of a campaign
+    share the turns. Raises: NothingLeft if no operator is left.
     """
     config = GenerateConfig(nodes=NODES)
     catalog = Catalog(specs, config)
@@ -250,9 +245,7 @@ def _is_writable(motif: Motif, catalog: Catalog, config: GenerateConfig) -> bool
 
 
 def operators_written(motif: Motif, catalog: Catalog, config: GenerateConfig) -> frozenset[str]:
-    """The operators of the motif, as far as it is written in one of the graphs in which it is
-    tried: some motifs have several forms.
-    """
+    """The operators that a motif writes in some trial graphs, since some motifs have variants."""
     found: set[str] = set()
     for seed in range(FORMS):
         with suppress(MissingOperator):
@@ -261,14 +254,14 @@ def operators_written(motif: Motif, catalog: Catalog, config: GenerateConfig) ->
 
 
 def _is_written(motif: Motif, catalog: Catalog, config: GenerateConfig, seed: int) -> bool:
-    """Whether the motif fits behind a value of its own. Raises: MissingOperator."""
+    """Whether the motif can be inserted in a trial graph. Raises: MissingOperator."""
     return _written(motif, catalog, config, seed) is not None
 
 
 def _written(
     motif: Motif, catalog: Catalog, config: GenerateConfig, seed: int
 ) -> list[Node] | None:
-    """The nodes of the motif behind a value of its own; None if it does not fit.
+    """The nodes of the motif in a trial graph; None if it does not fit.
 
     Raises: MissingOperator.
     """

@@ -1,6 +1,5 @@
-"""Values of a growing graph: those that nothing computes yet, and names by dtype and rank, one of
-which is drawn in constant time.
-"""
+"""Values of a growing graph that nothing computes yet, and sets of names from which one of a given
+dtype and rank is drawn in constant time."""
 
 from __future__ import annotations
 
@@ -14,17 +13,16 @@ from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.operator import In, Range
 
 TOGETHER = 0.65
-"""Probability that all parameters of a node (`In.weight`) are constants that nothing computes."""
+"""Probability that all parameters of a node (`In.weight`) are constants, which no node computes."""
 
 
 @dataclass(frozen=True)
 class Placeholder:
-    """A value that nothing computes yet: it becomes an input or a weight.
+    """A value that no node computes yet; it becomes an input or a weight.
 
-    weight: the consumer expects a parameter. fixed: it must stay a placeholder (indices).
-    range: closed one that its elements are drawn from; it becomes a weight then.
-    constant: it becomes a weight, as do the other parameters of its node. given: it becomes an
-    input if nothing computes it.
+    weight: its reader expects a parameter. fixed: no node may compute it (indices). range: closed
+    range of its elements, which makes it a weight. constant: it becomes a weight, as do the other
+    parameters of its node. given: it becomes an input if no node computes it.
     """
 
     weight: bool = False
@@ -35,24 +33,25 @@ class Placeholder:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing may compute it."""
+        """Whether no node may compute the value."""
         return self.fixed or self.constant
 
     def known(self, type_: TensorType) -> ValueRange:
-        """The range of its values (nnfuzz.generate.knowledge)."""
+        """The range of its elements (nnfuzz.generate.knowledge)."""
         if self.range is not None:
             return ValueRange(self.range)
         known = unread(type_)
         if not (self.fixed and type_.dtype.is_int):
             return known
-        # Of an index no more is sure than that -1 and 0 are admitted, whatever the sizes.
+        # Whatever the sizes are, an index may be -1 or 0; nothing else is certain.
         return known.over(known.range, ((-1, 0),))
 
 
 def placeholders(
     draw: Draw, patterns: Sequence[In], constant: bool | None = None
 ) -> list[Placeholder]:
-    """What the inputs of a new node start as, by their patterns. constant: drawn if it is None."""
+    """Fresh placeholders for the inputs of a new node. constant: whether parameters are constants;
+    None: drawn."""
     if constant is None:
         constant = any([p.weight for p in patterns]) and draw.chance(TOGETHER)
     return [Placeholder(p.weight, p.fresh, constant=constant and p.weight) for p in patterns]
@@ -60,7 +59,7 @@ def placeholders(
 
 FREE, INDEX = Placeholder(), Placeholder(fixed=True)
 Plan = list[str | Placeholder]
-"""Where the inputs of a new node come from: existing values by name, or fresh placeholders."""
+"""Source of each input of a new node: the name of an existing value, or a new placeholder."""
 
 
 Kind = tuple[DType, int]
@@ -68,7 +67,7 @@ Kind = tuple[DType, int]
 
 
 class TypedNames:
-    """A set of names; its order depends on what was added and discarded, and on nothing else."""
+    """A set of names with dtype and rank; its order depends only on what was added and removed."""
 
     def __init__(self) -> None:
         self._by_kind: dict[Kind, list[str]] = {}
@@ -76,7 +75,7 @@ class TypedNames:
         self._places: dict[str, tuple[list[str], int]] = {}
 
     def add(self, name: str, kind: Kind) -> None:
-        """Adds a name that is not there yet."""
+        """Add a name that is not in the set."""
         if kind not in self._by_kind:
             self._by_kind[kind] = []
             self._ranks.setdefault(kind[0], []).append(kind[1])
@@ -85,7 +84,7 @@ class TypedNames:
         names.append(name)
 
     def discard(self, name: str) -> None:
-        """Removes a name, if it is there; the last one of its kind takes its place."""
+        """Remove a name if it is in the set; the last name of its kind takes its place."""
         if name in self._places:
             names, place = self._places.pop(name)
             last = names.pop()
@@ -94,11 +93,11 @@ class TypedNames:
                 self._places[last] = names, place
 
     def kinds(self, lo: int, hi: int) -> list[Kind]:
-        """The kinds with at least one name whose rank is within `[lo, hi]`."""
+        """The kinds of rank `lo` to `hi` that have at least one name."""
         return [kind for kind, names in self._by_kind.items() if names and lo <= kind[1] <= hi]
 
     def read(self, dtypes: Iterable[DType], lo: int, hi: int) -> dict[DType, list[Kind]]:
-        """`kinds` by dtype, for those of the dtypes that have any, in the order of the dtypes."""
+        """`kinds` by dtype, without dtypes that have none."""
         found = {}
         for dtype in dtypes:
             if dtype in self._ranks:
@@ -109,11 +108,11 @@ class TypedNames:
         return found
 
     def of(self, kind: Kind) -> list[str]:
-        """The names of a kind; not to be changed."""
+        """The names of a kind, which the caller must not change."""
         return self._by_kind.get(kind, [])
 
     def pick(self, draw: Draw, kinds: Iterable[Kind]) -> str | None:
-        """One of the names of these kinds, each with the same probability; None without any."""
+        """A random name among these kinds, all equally likely; None if there is none."""
         lists = [self._by_kind[kind] for kind in kinds if kind in self._by_kind]
         count = sum(map(len, lists))
         at = draw.integer(0, count - 1) if count > 1 else 0

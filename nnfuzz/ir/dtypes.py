@@ -83,25 +83,25 @@ class DType(Enum):
 
     def __init__(self, name: str) -> None:
         self.text = name
-        """The value, which is slow to read: `Enum.value` is looked up by a descriptor."""
+        """`Enum.value` as a plain attribute, since the descriptor of `Enum.value` is slow."""
         self.numpy = np.dtype(name)
         self.native = self.numpy.isbuiltin == 1
-        """Whether NumPy has the type by itself; the others come from ml_dtypes."""
+        """Whether the dtype is NumPy's own; the others come from ml_dtypes."""
         self.itemsize = self.numpy.itemsize
         self.is_bool = name == "bool"
         self.is_float = "float" in name
         self.is_int = not self.is_bool and not self.is_float
         self.carrier: str = _CARRIERS.get(name, name)
-        """The name of the dtype in which PyTorch holds values of this dtype: itself, or a wider one
-        where PyTorch has few kernels (see nnfuzz.operators.carriers)."""
+        """Name of the dtype in which PyTorch holds the values: the same, or a wider one where
+        PyTorch has few kernels (see nnfuzz.operators.carriers)."""
         self.carried = self.carrier != name
-        """Whether PyTorch holds values of this dtype in another one."""
+        """Whether PyTorch holds values of this dtype in a wider one."""
         self.onnx = _ONNX[name]
         """The code of `onnx.TensorProto.DataType`."""
         self.unit_roundoff = float(ml_dtypes.finfo(self.numpy).eps) / 2 if self.is_float else 0.0
         """Half the distance from 1 to the next larger number; 0 for exact types."""
         self.limits: tuple[float, float] = _limits(self.numpy, self.is_float)
-        """Smallest and largest finite value; for uint64 the largest one of its carrier."""
+        """Smallest and largest finite value; for uint64 the largest value of its carrier."""
 
     @property
     def torch(self) -> TorchDType:
@@ -112,13 +112,13 @@ class DType(Enum):
         return dtype
 
     def holds(self, number: float) -> bool:
-        """Whether a number is within the limits, and whole where the dtype has no fractions."""
+        """Whether a number is within the limits, and whole if the dtype has no fractions."""
         lo, hi = self.limits
         return lo <= number <= hi and (self.is_float or number == int(number))
 
     @classmethod
     def of(cls, dtype: object) -> DType:
-        """The DType of a NumPy dtype, a torch dtype (as if it carried itself) or a name.
+        """The DType of a NumPy dtype, of a torch dtype of the same name, or of a name.
 
         Raises: ValueError for a type nnfuzz does not know.
         """
@@ -129,8 +129,8 @@ class DType(Enum):
 
 _OF_NUMPY = {dtype.numpy: dtype for dtype in DType}
 
-# What an opset does not admit for an operator is left out of generation (nnfuzz.check.legality), so
-# operators list the groups that any opset admits.
+# Operators list the groups that any opset admits; nnfuzz.check.legality excludes what an opset does
+# not admit for an operator.
 FLOATS = (DType.FLOAT32, DType.FLOAT64, DType.FLOAT16, DType.BFLOAT16)
 SIGNED = (DType.INT8, DType.INT16, DType.INT32, DType.INT64)
 UNSIGNED = (DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64)
@@ -148,12 +148,12 @@ ALL = (*NUMBERS, *BOOLS, *FLOAT8S, *INT4S)
 
 
 def is_floating(array: np.ndarray) -> bool:
-    """Whether an array holds floats, ml_dtypes' ones included."""
+    """Whether an array holds floats, including those of ml_dtypes."""
     return array.dtype.kind == "f" or (array.dtype.kind == "V" and DType.of(array.dtype).is_float)
 
 
 def held(numbers: np.ndarray, dtype: DType) -> np.ndarray:
-    """Mask of the numbers that a numeric dtype holds."""
+    """Mask of the numbers that a numeric dtype represents exactly."""
     if dtype.is_int:
         limits = ml_dtypes.iinfo(dtype.numpy)
         whole = plain(numbers)
@@ -164,7 +164,7 @@ def held(numbers: np.ndarray, dtype: DType) -> np.ndarray:
 
 
 def plain(array: np.ndarray) -> np.ndarray:
-    """The same numbers in a dtype of NumPy: float64 or int64 for dtypes of ml_dtypes."""
+    """The same numbers in a dtype of NumPy: float64 or int64 for those of ml_dtypes."""
     dtype = DType.of(array.dtype)
     if dtype.native:
         return array

@@ -1,9 +1,9 @@
 """Small integer and boolean expressions: the language of shapes and attributes.
 
-An expression is an immutable DAG node that is folded eagerly, so arithmetic on plain ints stays
-plain ints. Every node carries the interval `[lo, hi]` that the domains of its variables imply,
-which lets most comparisons fold to True or False when they are built. Division and remainder
-round towards minus infinity, as Python's do, and demand a divisor that cannot be zero.
+An expression is an immutable DAG node. Operations on plain ints give plain ints. Every node has an
+interval `[lo, hi]`, computed from its variables' domains, so that most comparisons become True or
+False when they are built. Division and remainder round towards minus infinity, as in Python, and
+raise ZeroDivisionError if the divisor may be zero.
 
 Three interpretations: `evaluate` (here), `nnfuzz.solve.propagation` (intervals) and
 `nnfuzz.solve.smt` (Z3).
@@ -19,7 +19,7 @@ Bool = Union[bool, "BoolExpr"]
 
 
 class Expr:
-    """A node: operator name `op`, operands `args`."""
+    """An expression: the operator `op` applied to `args`."""
 
     __slots__ = ("args", "op")
     __hash__ = object.__hash__
@@ -133,7 +133,7 @@ class BoolExpr(Expr):
 
 
 def bounds(value: Int) -> tuple[int, int]:
-    """The inclusive interval of a value under the declared domains."""
+    """The least and greatest value, given the variables' domains."""
     if type(value) is Var or type(value) is IntExpr:
         return value.lo, value.hi
     return value, value  # type: ignore[return-value]
@@ -328,10 +328,10 @@ _CONCRETE: dict[str, Callable[..., Any]] = {
 def evaluate(
     value: Int | Bool | Expr, env: Mapping[Var, int], memo: dict[Any, Any] | None = None
 ) -> int | bool:
-    """The concrete value of an expression (first interpretation).
+    """The concrete value of an expression.
 
-    `memo`, if given, maps nodes to values already known under `env` and is filled further.
-    Raises: KeyError naming a variable that `env` does not bind.
+    env: values of the variables. memo: a cache of nodes' values under `env`, which is filled.
+    Raises: KeyError if `env` lacks a variable.
     """
     if type(value) is Var:
         return env[value]
@@ -347,7 +347,7 @@ def evaluate(
 
 
 def concrete(values: Iterable[Int]) -> tuple[int, ...]:
-    """The values, which are plain integers. Raises: TypeError if one is an expression."""
+    """The values as a tuple of ints. Raises: TypeError if one is an expression."""
     sizes = tuple(values)
     for size in sizes:
         if type(size) is not int:

@@ -1,6 +1,6 @@
-"""Features of a graph for counting diversity: small enough to keep for every test.
+"""Features of a graph by which diversity is counted; small enough to store for every test.
 
-`nnfuzz metrics`, selections and the page of a campaign all count these features.
+`nnfuzz metrics`, corpus selection and a campaign's page count them.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from nnfuzz.ir.view import GraphView, NodeView, ValueView
 class NodeFeatures:
     """One operator of a graph.
 
-    dtypes, shapes: of its inputs in order, joined by commas; a shape is "2x3", that of a scalar "".
-    vertex: eight hexadecimal digits over operator, attributes and the types of its inputs (a CRC:
-    two of a million different vertices share one by chance about a hundred times). attributes:
-    "NAME=CLASS" of each, see `value_class`.
+    dtypes, shapes: of the inputs in order, joined by commas; a shape is "2x3", a scalar's is "".
+    vertex: CRC-32 of operator, attributes and input types, as eight hexadecimal digits (among a
+    million different vertices, about a hundred pairs collide). attributes: "NAME=CLASS" of each
+    attribute, with the class of its value (`value_class`).
     """
 
     op: str
@@ -34,7 +34,7 @@ class NodeFeatures:
 
     @property
     def degree(self) -> int:
-        """Inputs."""
+        """Number of inputs."""
         return self.dtypes.count(",") + 1 if self.dtypes else 0
 
     @property
@@ -47,10 +47,10 @@ class NodeFeatures:
 @as_list
 @dataclass(frozen=True)
 class Features:
-    """The parts of a graph that diversity counts.
+    """The features of a graph.
 
-    edges: per distinct pair of a producer and a consumer, their places in `nodes`.
-    Source: Isra's operator and edge coverage; GenCoG's vertex diversity.
+    edges: distinct pairs of a producer and a consumer, as positions in `nodes`. Source: Isra's
+    operator and edge coverage; GenCoG's vertex diversity.
     """
 
     nodes: tuple[NodeFeatures, ...]
@@ -61,19 +61,19 @@ class Features:
         return {node.op for node in self.nodes}
 
     def operator_dtypes(self) -> set[tuple[str, str]]:
-        """Pairs of operator and dtypes of its inputs."""
+        """Pairs of an operator and the dtypes of its inputs."""
         return {(node.op, node.dtypes) for node in self.nodes}
 
     def operator_ranks(self) -> set[tuple[str, int]]:
-        """Pairs of operator and rank of its first input, of those that have one."""
+        """Pairs of an operator (one with inputs) and the rank of its first input."""
         return {(node.op, node.rank) for node in self.nodes if node.degree}
 
     def operator_edges(self) -> set[tuple[str, str]]:
-        """Pairs of operators; the second reads a result of the first."""
+        """Pairs of operators of which the second reads a result of the first."""
         return {(self.nodes[a].op, self.nodes[b].op) for a, b in self.edges}
 
     def operator_triples(self) -> set[tuple[str, str, str]]:
-        """Triples of operators: the second reads the first, and the third the second."""
+        """Chains of three operators: the second reads the first, the third reads the second."""
         readers: dict[int, list[int]] = {}
         for maker, reader in self.edges:
             readers.setdefault(maker, []).append(reader)
@@ -84,18 +84,18 @@ class Features:
         }
 
     def vertices(self) -> set[str]:
-        """Digests of operator, attributes and input types (`nodes`)."""
+        """The `vertex` of every node."""
         return {node.vertex for node in self.nodes}
 
     def attribute_values(self) -> set[str]:
-        """Operator with the dtypes of its inputs, alone and with each attribute's class."""
+        """Operators with input dtypes, alone and combined with each attribute's class."""
         heads = [(f"{node.op}({node.dtypes})", node.attributes) for node in self.nodes]
         plain = {head for head, _ in heads}
         return plain | {f"{head} {text}" for head, every in heads for text in every}
 
 
 def features(graph: GraphView) -> Features:
-    """The features of a graph of any origin."""
+    """The features of a graph, generated or imported."""
     types = {value.name: value for value in graph.values}
     nodes = tuple(_node(node, types) for node in graph.nodes)
     return Features(nodes, tuple(dict.fromkeys(_edges(graph.nodes))))
@@ -104,8 +104,8 @@ def features(graph: GraphView) -> Features:
 def value_class(value: Any) -> str:
     """The class of an attribute's value.
 
-    A mode (text, bool, dtype) is its value; a number is negative, 0, 1 or more, since a size has
-    too many values; a list is the classes of the least and the greatest of its elements.
+    Text, a bool or a dtype is its own class. A number is "negative", 0, 1 or "more", since sizes
+    have too many values. A list has the classes of its least and greatest element.
     """
     if isinstance(value, bool) or not isinstance(value, _MEASURED):
         return "body" if isinstance(value, dict) and "steps" in value else _JSON(value)

@@ -1,7 +1,7 @@
 """The dataflow graph: values, nodes in topological order, and their JSON form.
 
-While a graph grows its types and attributes hold expressions; `Graph.concrete` replaces every
-expression by its value. Everything downstream of generation sees concrete graphs only.
+While a graph grows, its types and attributes may be symbolic; `Graph.concrete` evaluates them. Only
+generation sees symbolic graphs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Graph", "GraphError", "Node", "Value", "pruned"]
 
 @dataclass(slots=True, eq=False)
 class Value:
-    """A tensor in a graph under a unique name. It never changes, nor does its type."""
+    """A tensor of a graph, with a unique name. Name and type never change."""
 
     name: str
     type: TensorType
@@ -37,7 +37,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Node:
-    """One application of an operator (with its attributes) to values, by name."""
+    """One application of an operator to named values."""
 
     op: OpSpec
     inputs: tuple[str, ...]
@@ -51,9 +51,8 @@ class Node:
 class Graph:
     """Nodes in topological order over named values.
 
-    `inputs` are fed at run time, `weights` are constants of the model, `outputs` are returned.
-    `prescribed`: closed ranges that the elements of some weights are drawn from; where both ends
-    are the same, all elements have that value.
+    inputs: fed at run time. weights: constants of the model. outputs: returned. prescribed: closed
+    ranges for the elements of some weights; if both ends are equal, all elements have that value.
     """
 
     values: dict[str, Value] = field(default_factory=dict)
@@ -72,7 +71,7 @@ class Graph:
         return [self.values[name].type for name in names]
 
     def producer(self) -> dict[str, Node]:
-        """The node that computes each value that is not an input or weight."""
+        """The node that computes each value, except for inputs and weights."""
         return {name: node for node in self.nodes for name in node.outputs}
 
     def consumers(self) -> dict[str, list[Node]]:
@@ -129,7 +128,7 @@ class Graph:
             known.add(name)
 
     def view(self) -> GraphView:
-        """The graph with names for operators. It must be concrete."""
+        """The graph as plain data, with names in place of operators. It must be concrete."""
         return GraphView(
             tuple(ValueView(v.name, v.type.dtype.text, v.type.sizes) for v in self.values.values()),
             tuple(NodeView(n.op.name, n.inputs, n.outputs, n.op.to_json()) for n in self.nodes),
@@ -141,7 +140,7 @@ class Graph:
 
     @classmethod
     def of(cls, view: GraphView, lookup: SpecByName) -> Graph:
-        """Inverse of `view`; `lookup` finds an operator class by name (see OpRegistry.get).
+        """Inverse of `view`. lookup: finds an operator class by name (`OpRegistry.get`).
 
         Raises: KeyError from `lookup`.
         """
@@ -163,7 +162,7 @@ class Graph:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Json], lookup: SpecByName) -> Graph:
-        """Inverse of `to_json`; see `of`. Raises: GraphError for an unknown schema; KeyError."""
+        """Inverse of `to_json`. Raises: GraphError for an unknown schema; KeyError as `of`."""
         return cls.of(GraphView.from_json(data), lookup)
 
 
@@ -174,7 +173,7 @@ def pruned(
     weights: Iterable[str],
     outputs: Iterable[str],
 ) -> Graph:
-    """The part of a graph on which the outputs depend."""
+    """The part of a graph that the outputs depend on."""
     outputs = list(dict.fromkeys(outputs))
     needed, kept = set(outputs), []
     for node in reversed(list(nodes)):

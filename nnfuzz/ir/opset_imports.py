@@ -1,4 +1,4 @@
-"""Which versions of ONNX's further domains go with an opset of ONNX."""
+"""Versions of ONNX's other domains (ai.onnx.ml) that belong to an ai.onnx opset."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from collections.abc import Iterable
 from functools import cache
 
 OWN_DOMAINS = ("", "ai.onnx")
-"""How models write the domain of ONNX's own operators."""
+"""The names that models use for the domain of ONNX's own operators."""
 _COLUMNS = {"ai.onnx.ml": 3}
-"""Where the table of ONNX's releases has the version of a domain."""
+"""Column of a domain's version in `onnx.helper.VERSION_TABLE`."""
 
 
 @cache
 def domain_version(domain: str, opset: int) -> int:
-    """The version of a domain that ONNX released with an opset of its own; 1 for domains that are
-    not ONNX's."""
+    """The version of a domain that ONNX released with an ai.onnx opset; 1 if it is not ONNX's."""
     from onnx import helper
 
     if domain in OWN_DOMAINS:
@@ -27,8 +26,8 @@ def domain_version(domain: str, opset: int) -> int:
 
 @cache
 def operator_version(name: str, domain: str, opset: int) -> int:
-    """The version of a domain in which models of an opset have an operator: the one that goes with
-    the opset, or the last one before the operator was deprecated, if that is older."""
+    """The version of a domain from which a model takes an operator: the one that belongs to the
+    opset, or the last one before the operator was deprecated, if that is older."""
     from onnx import defs
 
     version = domain_version(domain, opset)
@@ -39,9 +38,9 @@ def operator_version(name: str, domain: str, opset: int) -> int:
 
 
 def imported_versions(operators: Iterable[tuple[str, str]], opset: int) -> dict[str, int]:
-    """The versions of all domains that a model imports. operators: their domains and names.
+    """The domain versions that a model imports. operators: (domain, name) of each.
 
-    Of a domain it is the newest one in which none of the operators is deprecated.
+    For each domain it is the newest version in which none of the operators is deprecated.
     """
     found = {"": opset}
     for domain, name in sorted(set(operators)):

@@ -1,8 +1,8 @@
 """One graph at several sizes: copies side by side that share their weights.
 
 A model with a symbolic dimension runs at every size and must return what the copies compute. The
-copies form an ordinary graph, so that judging and reducing graphs covers several sizes as well. The
-names of copy K, K > 0, end in "_atK"; weights keep theirs.
+copies form an ordinary graph, so judging and reducing work unchanged. Values of copy K > 0 have the
+suffix "_atK"; weights have none.
 """
 
 from __future__ import annotations
@@ -18,21 +18,19 @@ MARK = "_at"
 
 
 def at_size(name: str, copy: int) -> str:
-    """The name of a value in a copy."""
+    """The name that a value of the first copy has in another copy."""
     return f"{name}{MARK}{copy}" if copy else name
 
 
 def name_and_copy(name: str) -> tuple[str, int]:
-    """The name that a value has in the first copy, and the number of its copy."""
+    """Splits a value's name into its name in the first copy and the number of its copy."""
     stem, _, copy = name.rpartition(MARK)
     return (stem, int(copy)) if stem and copy.isdigit() else (name, 0)
 
 
 def join_copies(copies: Sequence[Graph]) -> Graph:
-    """Copies of one graph at several sizes as one graph.
-
-    Raises: GraphError if their inputs or weights differ in more than the inputs' shapes.
-    """
+    """Copies of one graph at several sizes, merged into one graph. Raises: GraphError if they have
+    different inputs or weights (shapes of inputs aside)."""
     first = copies[0]
     whole = Graph(weights=list(first.weights), prescribed=dict(first.prescribed))
     for k, graph in enumerate(copies):
@@ -50,13 +48,13 @@ def join_copies(copies: Sequence[Graph]) -> Graph:
 
 
 def with_renamed_values(node: Node, names: Mapping[str, str]) -> Node:
-    """The node with other names for its inputs and outputs."""
+    """The node with its inputs and outputs renamed."""
     inputs, outputs = (tuple(names[n] for n in ns) for ns in (node.inputs, node.outputs))
     return Node(node.op, inputs, outputs)
 
 
 def copies(graph: Graph) -> list[Graph]:
-    """Inverse of `join_copies`; the graph itself if there is one copy."""
+    """Inverse of `join_copies`; a graph without copies is returned alone."""
     count = 1 + max((name_and_copy(name)[1] for name in graph.values), default=0)
     graphs = [
         Graph(weights=list(graph.weights), prescribed=dict(graph.prescribed)) for _ in range(count)
@@ -75,7 +73,7 @@ def copies(graph: Graph) -> list[Graph]:
 
 
 def by_copy(arrays: Mapping[str, T]) -> list[dict[str, T]]:
-    """A mapping by name split by copies, with the names of the first copy."""
+    """A mapping by value name, split into one mapping per copy with the first copy's names."""
     copies: dict[int, dict[str, T]] = {0: {}}
     for name, array in arrays.items():
         stem, copy = name_and_copy(name)
@@ -89,5 +87,5 @@ def from_copies(parts: Iterable[Mapping[str, T]]) -> dict[str, T]:
 
 
 def operators(graph: GraphView) -> int:
-    """How many nodes one copy has."""
+    """Number of nodes in one copy."""
     return sum(not name_and_copy(node.outputs[0])[1] for node in graph.nodes)

@@ -1,4 +1,5 @@
-"""A feature that a compiler or an exporter may lack: an operator with its dtypes, or an edge."""
+"""Keys of features that a compiler or exporter may not support: operators with dtypes, and edges
+(two operators, one reading the other's result)."""
 
 from __future__ import annotations
 
@@ -9,12 +10,12 @@ from nnfuzz.ir.view import GraphView
 
 
 def edge_key(producer: str, consumer: str, dtype: str) -> str:
-    """The name of an edge, such as "Relu->Conv(float32)"."""
+    """The key of an edge without exporter, such as "Relu->Conv(float32)"."""
     return f"{producer}->{consumer}({dtype})"
 
 
 def edge_keys(graph: GraphView) -> tuple[str, ...]:
-    """The edges of a concrete graph, each once, in topological order."""
+    """The keys of a concrete graph's edges, each once, in topological order."""
     dtypes = graph.dtypes
     makers = {name: node.op for node in graph.nodes for name in node.outputs}
     keys = (
@@ -27,12 +28,11 @@ def edge_keys(graph: GraphView) -> tuple[str, ...]:
 
 
 class SupportKey(str):
-    """An operator signature or an edge between two operators, for one exporter or for all.
+    """An operator with dtypes, or an edge between two operators, for one exporter or all.
 
-    A key is the text "direct:Add(float16)->float16", since a campaign looks up some thousands of
-    keys for every test. exporter: empty if the key holds for every exporter. operator: the
-    operator's name; of an edge "Relu->Conv". dtypes: of a signature "(float16)->float16"; of an
-    edge "(float32)"; empty if the key stands for all dtypes.
+    A key is a plain string such as "direct:Add(float16)->float16", since a campaign looks up
+    thousands of keys per test. exporter: "" for all exporters. operator: its name; "Relu->Conv" for
+    an edge. dtypes: "(float16)->float16", for an edge "(float32)"; "" for all dtypes.
     """
 
     exporter: str
@@ -52,7 +52,7 @@ class SupportKey(str):
     @classmethod
     @lru_cache(maxsize=1 << 16)
     def parse(cls, text: str) -> SupportKey:
-        """The inverse of `str`."""
+        """The key for a text; inverse of `str`."""
         exporter, _, rest = text.rpartition(":")
         operator, parenthesis, dtypes = rest.partition("(")
         return cls(exporter, operator, parenthesis + dtypes)
@@ -64,25 +64,25 @@ class SupportKey(str):
 
     @cached_property
     def signature(self) -> SupportKey:
-        """The key for every exporter."""
+        """The same key for all exporters."""
         return self.with_exporter("")
 
     @cached_property
     def any_dtypes(self) -> SupportKey:
-        """The key for all dtypes."""
+        """The same key for all dtypes."""
         return SupportKey(self.exporter, self.operator, "") if self.dtypes else self
 
     @property
     def is_edge(self) -> bool:
-        """Whether the key names two operators and not one."""
+        """Whether the key names an edge, not a single operator."""
         return "->" in self.operator
 
     def with_exporter(self, exporter: str) -> SupportKey:
-        """The key for one exporter alone; for all of them if the name is empty."""
+        """The same key for one exporter; "" means all."""
         same = exporter == self.exporter
         return self if same else SupportKey(exporter, self.operator, self.dtypes)
 
 
 def operators_in(texts: Iterable[str]) -> set[str]:
-    """The operators that written signatures name."""
+    """The operators that keys, given as text, name."""
     return {SupportKey.parse(text).operator for text in texts}

@@ -1,4 +1,4 @@
-"""The abstract tensor: a dtype and a shape whose dimensions may be expressions."""
+"""Types of tensors: a dtype and a shape whose dimensions may be expressions."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from nnfuzz.ir.expr import Int, Var, evaluate, product
 class TensorType:
     """Dtype and shape of a tensor.
 
-    Instances never change, but the class is not frozen: creating frozen objects takes twice as
-    long, and generation creates many.
+    Instances never change, but the class is not frozen: frozen objects take twice as long to
+    create, and generation creates many.
     """
 
     dtype: DType
@@ -34,7 +34,7 @@ class TensorType:
 
     @property
     def is_empty(self) -> bool:
-        """Whether a dimension is the plain integer 0, so that there are no elements."""
+        """Whether a dimension is the plain integer 0, so that the tensor has no elements."""
         return any([d.__class__ is int and d == 0 for d in self.shape])
 
     @property
@@ -47,7 +47,7 @@ class TensorType:
 
     @property
     def elements(self) -> int:
-        """`numel` of a concrete type. Raises: as `sizes`."""
+        """`numel` of a concrete type. Raises: TypeError if a dimension is an expression."""
         return math.prod(self.sizes)
 
     @property
@@ -64,7 +64,7 @@ class TensorType:
         return TensorType(dtype, self.shape)
 
     def concrete(self, env: Mapping[Var, int], memo: dict[Any, Any] | None = None) -> TensorType:
-        """The same type with every dimension evaluated."""
+        """The type with every dimension evaluated; `env` has the variables' values."""
         return TensorType(self.dtype, tuple(int(evaluate(d, env, memo)) for d in self.shape))
 
     def same(self, other: TensorType) -> bool:

@@ -1,7 +1,6 @@
-"""A concrete graph for rooms without torch: names, operators, dtypes, shapes, attributes.
+"""A concrete graph as plain data, for packages that do not load PyTorch.
 
-Operators are names and attributes are JSON values, as in the form in which a graph is sent and
-stored, which only `from_json` and `to_json` know.
+Operators are names, and attributes are JSON values. `to_json` gives the stored format.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ SCHEMA = 1
 
 
 class GraphError(ValueError):
-    """A graph that breaks an invariant; the message names the culprit."""
+    """A graph that breaks an invariant; the message names the faulty node or value."""
 
 
 class SchemaError(GraphError, Unreadable):
-    """A graph in an unknown format, such as that of another version of nnfuzz."""
+    """A graph in an unknown format, for instance of another version of nnfuzz."""
 
 
 MAX_BYTES = 1 << 30
-"""Most bytes of all values of a graph in float64: four times the default growth of a worker."""
+"""Most bytes of a graph's values in float64: four times a worker's default memory growth."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class ValueView:
 
 @dataclass(frozen=True)
 class NodeView:
-    """An operator, by name, that computes `outputs` from `inputs`."""
+    """A node: the operator named `op` computes `outputs` from `inputs`."""
 
     op: str
     inputs: tuple[str, ...] = ()
@@ -50,9 +49,9 @@ class NodeView:
 
 @dataclass(frozen=True)
 class GraphView:
-    """A graph as plain data: its nodes in topological order, and the values between them.
+    """A graph as plain data; the fields are those of nnfuzz.ir.graph.Graph.
 
-    A view without nodes is falsy. See nnfuzz.ir.graph.Graph.
+    A view without nodes is falsy.
     """
 
     values: tuple[ValueView, ...] = ()
@@ -78,12 +77,12 @@ class GraphView:
 
     @cached_property
     def makers(self) -> dict[str, NodeView]:
-        """The node that computes each value that is not an input or weight."""
+        """The node that computes each value, except for inputs and weights."""
         return {name: node for node in self.nodes for name in node.outputs}
 
     @cached_property
     def operators(self) -> tuple[str, ...]:
-        """Their names in order, each once."""
+        """The names of the operators in order, each once."""
         return tuple(dict.fromkeys(node.op for node in self.nodes))
 
     def to_json(self) -> JsonObject:
@@ -109,13 +108,12 @@ class GraphView:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Json]) -> GraphView:
-        """The inverse of to_json. Raises: SchemaError, Unreadable."""
+        """The inverse of `to_json`. Raises: SchemaError, Unreadable."""
         return read(cls, data)._of_this_schema()
 
     def checked(self) -> GraphView:
-        """The same. Raises: Unreadable if a name stands for no value, a dtype for none, or the
-        values do not fit into memory.
-        """
+        """The graph, if it is valid. Raises: Unreadable if a name has no value, a dtype or
+        dimension is invalid, or the values do not fit into memory."""
         self._of_this_schema()
         known = {value.name for value in self.values}
         used = [*self.inputs, *self.weights, *self.outputs, *self.prescribed]

@@ -1,9 +1,8 @@
 """Declarations of operator attributes.
 
-An attribute is declared as a class attribute of an `OpSpec`. `Sym` attributes become integer
-variables that the solver decides, `Choice` attributes are drawn and then fixed, `Real` attributes
-are floats. `count` and `options` may be functions of `(op, *input_types)`, where attributes that
-were declared earlier are already set on `op`.
+An `OpSpec` declares an attribute as a class attribute: `Sym` (an integer that the solver decides),
+`Choice` (drawn, then fixed) or `Real` (a float). `count` and `options` may be functions of `(op,
+*input_types)`; attributes declared earlier are already set on `op`.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from nnfuzz.operators.draw import Draw
 
 
 class Declared:
-    """On the class it is the declaration; on an instance it is the attribute's value."""
+    """Base of declarations: the class attribute is the declaration, the instance's is the value."""
 
     if TYPE_CHECKING:
 
@@ -32,15 +31,15 @@ class Declared:
 
 
 REQUIRED = object()
-"""An attribute without a default."""
+"""Value of `Choice.default` that means: no default, the attribute must be given."""
 
 
 @dataclass(frozen=True)
 class Sym(Declared):
     """A symbolic integer in `[lo, hi]`, or a tuple of `count(op, *types)` of them.
 
-    `kind` chooses the bins of the attribute binning: "size" (exponential), "offset" (a bin of its
-    own for zero, exponential to both sides; for paddings).
+    kind: how attribute binning divides `[lo, hi]`. "size": bins grow exponentially. "offset" (for
+    paddings): zero is a bin of its own, and bins grow exponentially on both sides of it.
     """
 
     lo: int
@@ -61,10 +60,10 @@ class Sym(Declared):
 class Choice(Declared):
     """One of a finite set of options, drawn uniformly and then fixed.
 
-    `options` is a sequence or a function of `(op, *types)` that returns one; alternatively `draw`
-    is a function of `(draw, op, *types)` that returns the value itself (permutations, subsets).
-    `default`: the value where none is given, so that test cases from before the attribute was
-    declared can still be read; `REQUIRED`: there is none.
+    options: a sequence, or a function of `(op, *types)` that returns one. by: used in place of
+    `options` if given, a function of `(draw, op, *types)` that returns the value (permutations,
+    subsets). default: the value of a test case that was stored before the attribute was declared;
+    `REQUIRED` if such a test case is an error.
     """
 
     options: Sequence[Any] | Callable[..., Sequence[Any]] | None = None
@@ -95,7 +94,7 @@ Attribute = Sym | Choice | Real
 
 
 def encode(value: Any) -> Any:
-    """An attribute value as JSON: DType -> {"dtype": name}, tuple -> list, bodies as they say."""
+    """An attribute value as JSON: DType -> {"dtype": name}, tuple -> list, Body -> dict."""
     match value:
         case DType():
             return {"dtype": value.value}
@@ -108,7 +107,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(value: Any) -> Any:
-    """Inverse of `encode`, except for bodies (see nnfuzz.operators.families.control)."""
+    """Inverse of `encode`, except for bodies, which nnfuzz.operators.families.control decodes."""
     if isinstance(value, dict):
         return DType(value["dtype"])
     if isinstance(value, list):
@@ -117,7 +116,7 @@ def decode(value: Any) -> Any:
 
 
 def readable(value: Any) -> str:
-    """An attribute value in its JSON form, for people; a body reads like a program."""
+    """The text of an attribute value that is given as JSON; a body reads like a program."""
     if isinstance(value, list):
         return f"[{', '.join(map(readable, value))}]"
     if isinstance(value, dict):
@@ -126,7 +125,7 @@ def readable(value: Any) -> str:
 
 
 def _body(body: dict[str, Any]) -> str:
-    """Such as "(a, b) {c = Add(a, b); d = Relu(c); d, a}"."""
+    """The text of a body, such as "(a, b) {c = Add(a, b); d = Relu(c); d, a}"."""
     names = [_letter(i) for i in range(body["arguments"] + len(body["steps"]))]
     steps = []
     for name, (op, attributes, inputs) in zip(names[body["arguments"] :], body["steps"]):
@@ -141,17 +140,17 @@ def _letter(i: int) -> str:
 
 
 Fields = Mapping[str, Any]
-"""ONNX attributes and constant inputs by their ONNX names; None for those left out."""
+"""An ONNX node's attributes and constant inputs by their ONNX names; None for omitted ones."""
 Types = Sequence[TensorType]
 
 
 class Attributed:
-    """A class declares attributes (`Sym`, `Choice`, `Real`), an instance has values for them."""
+    """Base of operators: the class declares attributes, an instance has a value for each."""
 
     name: ClassVar[str] = ""
     declared: ClassVar[dict[str, Attribute]] = {}
     implied: ClassVar[dict[str, Any]] = {}
-    """Values of the attributes that need not be given."""
+    """Default values by attribute name; an attribute without a default is not in it."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -168,7 +167,7 @@ class Attributed:
         }
 
     def __init__(self, **attributes: Any) -> None:
-        """Raises: TypeError if the attributes are not exactly the declared ones, defaults aside."""
+        """Raises: TypeError if an attribute is unknown, or is missing and has no default."""
         attributes = {**self.implied, **attributes}
         if attributes.keys() != self.declared.keys():
             raise TypeError(
@@ -184,7 +183,7 @@ class Attributed:
 
     @classmethod
     def draw_given(cls, draw: Draw, given: Mapping[str, Any], *types: TensorType) -> Self:
-        """`draw` with some attributes given; the others may depend on them."""
+        """An instance with the given attributes; the others are drawn and may depend on them."""
         op = cls.__new__(cls)
         if given:
             op.__dict__.update(given)
@@ -195,9 +194,10 @@ class Attributed:
 
     @classmethod
     def draw_backward(cls, draw: Draw, first: TensorType, output: TensorType) -> Self:
-        """An instance for backward insertion. Default: `draw`.
+        """An instance for backward insertion, where the operator has to compute a given `output`.
 
-        Operators that change the rank override it, so that they yield the rank of `output`.
+        Default: `draw`. To be overridden if attributes decide the rank: it must be that of
+        `output`.
         """
         return cls.draw(draw, first)
 
@@ -207,18 +207,18 @@ class Attributed:
         return {name: self.__dict__[name] for name in self.declared}
 
     def concrete(self, env: Mapping[Var, int], memo: dict[Any, Any] | None = None) -> Self:
-        """The same operator with every symbolic attribute evaluated under `env`."""
+        """The operator with every symbolic attribute evaluated; `env` has the variables' values."""
         if not self.declared:
             return self
         return type(self)(**{k: _concrete(v, env, memo) for k, v in self.attributes.items()})
 
     @classmethod
     def from_onnx(cls, fields: Fields, takes: Types, gives: Types) -> Self:
-        """The presumed instance for a node of an imported model; `means` checks it.
+        """The likely instance for a node of an imported model, which the importer then verifies.
 
-        fields: with the constant inputs that the spec declares as attributes. takes, gives: types
-        of the other inputs, and of the outputs. Default: every attribute by its name.
-        Raises: KeyError if one is missing.
+        fields: the node's attributes, and those constant inputs that the spec declares as
+        attributes. takes, gives: types of the other inputs, and of the outputs. Default: every
+        attribute by its name. Raises: KeyError if an attribute is missing.
         """
         names = [name for name in cls.declared if name in fields or name not in cls.implied]
         return cls(**{name: fields[name] for name in names})

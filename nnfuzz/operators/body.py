@@ -1,7 +1,7 @@
 """Bodies: small programs as attributes of operators, such as the branches of If.
 
-A body's values are its arguments and then the results of its steps, one each, all of one type. So
-any type that every step admits is fine, and a body needs no types of its own.
+The values of a body are its arguments, then one result per step. All of them have the same type,
+and a body works for any type that its steps admit, so it stores no types.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from nnfuzz.operators.families.composite import Apply
 
 Pool = Sequence[type[OpSpec]]
-"""The operators that bodies are made of."""
+"""The operators that may be steps of a body."""
 MOST_STEPS = 4
 
 
 @dataclass(frozen=True)
 class BodyStep:
-    """One operator and the positions of the values that it reads."""
+    """An operator, and the positions of the body's values that it reads."""
 
     op: OpSpec
     inputs: tuple[int, ...]
@@ -35,8 +35,8 @@ class BodyStep:
 
 @dataclass(frozen=True)
 class Execution:
-    """A body that is executed exactly once: on which of the operator's inputs, by position, and
-    which of its outputs are those of the operator."""
+    """A body that is executed exactly once. inputs: positions of the operator's inputs that are the
+    body's arguments. outputs: how many results of the body are results of the operator."""
 
     body: Body
     inputs: tuple[int, ...]
@@ -45,7 +45,7 @@ class Execution:
 
 @dataclass(frozen=True, eq=False)
 class Body:
-    """arguments: their number. outputs: positions of values, possibly of arguments."""
+    """A program. arguments: their number. outputs: positions of results among the body's values."""
 
     arguments: int
     steps: tuple[BodyStep, ...]
@@ -53,7 +53,7 @@ class Body:
 
     @classmethod
     def draw(cls, draw: Draw, pool: Pool, type_: TensorType, arguments: int, outputs: int) -> Body:
-        """A random body for values of a type, in which every value is read or is an output.
+        """A random body for values of a type; every value is read by a step or is an output.
 
         Raises: ValueError if the pool has no operator for the type.
         """
@@ -63,7 +63,7 @@ class Body:
     # -- meaning ------------------------------------------------------------------------------
 
     def compose(self, apply: Apply, values: Sequence[Any]) -> list[Any]:
-        """The outputs for the arguments, by calls of `apply` (see Composite)."""
+        """The outputs for the given arguments; `apply(op, *inputs)` computes a step."""
         results = list(values)
         for step in self.steps:
             result = apply(step.op, *[results[i] for i in step.inputs])
@@ -71,13 +71,13 @@ class Body:
         return [results[i] for i in self.outputs]
 
     def check(self, values: Sequence[Any]) -> None:
-        """Raises: ValueError if the arguments are too many, too few or of different shapes."""
-        shapes = {tuple(map(int, v.shape)) for v in values}  # those of a tracer are tensors
+        """Raises: ValueError if `values` are not one per argument, or differ in shape."""
+        shapes = {tuple(map(int, v.shape)) for v in values}  # a tracer's sizes are tensors
         if len(values) != self.arguments or len(shapes) > 1:
             raise ValueError(f"{self.arguments} arguments of one type, not {list(values)}")
 
     def conditions(self, type_: TensorType) -> Iterator[Bool]:
-        """Conditions under which every step admits values of a type and yields the same type."""
+        """Conditions under which every step accepts values of the type and returns that type."""
         for step in self.steps:
             types = [type_] * len(step.inputs)
             patterns = step.op.patterns(len(types))
@@ -91,7 +91,8 @@ class Body:
                 yield from (a == b for a, b in zip(result.shape, type_.shape) if a is not b)
 
     def ranges(self, ranges: Sequence[Range]) -> list[Range] | None:
-        """Bounds of the outputs, given those of the arguments; None where no values are valid."""
+        """Bounds of the outputs, given those of the arguments; None if a step has no valid
+        input."""
         bounds = list(ranges)
         for step in self.steps:
             inputs = [bounds[i] for i in step.inputs]
@@ -101,11 +102,11 @@ class Body:
         return [bounds[i] for i in self.outputs]
 
     def cost(self, type_: TensorType) -> int:
-        """Floating-point operations for values of a concrete type."""
+        """Floating-point operations of one execution, for values of a concrete type."""
         return sum(step.op.cost(*[type_] * len(step.inputs)) for step in self.steps)
 
     def emit(self, emit: Any, names: Sequence[str], type_: TensorType) -> list[str]:
-        """Lower the steps; the names of the outputs."""
+        """Lower the steps to ONNX. names: of the arguments. Returns the names of the outputs."""
         emitted = list(names)
         for step in self.steps:
             name = emit.declare("b", type_)
@@ -114,20 +115,20 @@ class Body:
         return [emitted[i] for i in self.outputs]
 
     def followed_by(self, op: OpSpec, inputs: tuple[int, ...]) -> Body:
-        """The body with a further step, whose result is the only output."""
+        """The body with one step appended, whose result becomes the only output."""
         steps = (*self.steps, BodyStep(op, inputs))
         return Body(self.arguments, steps, (self.arguments + len(self.steps),))
 
     # -- smaller ones -------------------------------------------------------------------------
 
     def shorter(self) -> Iterator[Body]:
-        """The body without one step, whose result is replaced by one of the step's inputs."""
+        """For each step and input of it: the body with the input in place of the step's result."""
         for i, step in reversed(list(enumerate(self.steps))):
             for source in dict.fromkeys(step.inputs):
                 yield self._without(i, source)
 
     def without_argument(self, position: int) -> Body:
-        """The body with another argument in the place of one."""
+        """The body with one argument less; another argument takes its place."""
         other = int(position == 0)
 
         def moved(i: int) -> int:
@@ -138,7 +139,7 @@ class Body:
         return Body(self.arguments - 1, tuple(steps), tuple(map(moved, self.outputs)))
 
     def with_step(self, position: int, op: OpSpec) -> Body:
-        """The body with another operator in a step."""
+        """The body with the operator of one step replaced."""
         steps = list(self.steps)
         steps[position] = replace(steps[position], op=op)
         return replace(self, steps=tuple(steps))
@@ -193,7 +194,7 @@ class Body:
 
 
 def _unwrapped(result: Range, inputs: Sequence[Range]) -> Range:
-    """The bounds of a result; none for integers, whose bounds are of type int, that may wrap."""
+    """The bounds of a step's result; infinite for integers (int bounds) that may wrap around."""
     for lo, hi in inputs:
         if type(lo) is float or type(hi) is float:
             return result
@@ -202,7 +203,7 @@ def _unwrapped(result: Range, inputs: Sequence[Range]) -> Range:
 
 
 class _Drawing:
-    """A body while it is drawn. `idle`: positions of values that no step reads, in order."""
+    """A body under construction. `idle`: positions of values that no step reads, in order."""
 
     def __init__(self, draw: Draw, pool: Pool, type_: TensorType, arguments: int) -> None:
         self.dice, self.pool, self.type = draw, pool, type_
@@ -220,7 +221,7 @@ class _Drawing:
         return replace(self.whole, outputs=tuple(self.dice.shuffled(picked)))
 
     def _extend(self, joining: bool) -> None:
-        """One more step; a joining one reads two values or more."""
+        """Append a step; `joining` makes it read at least two values."""
         for spec in self.dice.shuffled(self.pool):
             lo, hi = spec.arity()
             lo, hi = max(lo, 1 + joining), min(hi, 3)
@@ -240,14 +241,14 @@ class _Drawing:
         self.idle.append(longer.outputs[0])
 
     def _inputs(self, count: int) -> tuple[int, ...]:
-        """Values without a reader, the latest first, then all others."""
+        """Inputs of the next step: the latest values without a reader, then random ones."""
         size = self.whole.arguments + len(self.whole.steps)
         picked = self.idle[: -count - 1 : -1]
         picked += [self.dice.integer(0, size - 1) for _ in range(count - len(picked))]
         return tuple(self.dice.shuffled(picked))
 
     def _admits(self, body: Body) -> bool:
-        """Whether the last step admits all dimensions and some values."""
+        """Whether the last step is valid for every size, and for some values, of the type."""
         step = body.steps[-1]
         if any(isinstance(v, Expr) for v in step.op.attributes.values()):
             return False

@@ -1,14 +1,14 @@
 """Tensors of dtypes with few PyTorch kernels, held in a wider dtype, the carrier.
 
-PyTorch has few CPU kernels for unsigned integers beyond uint8 and none for 4 bits; of the 8-bit
-floats it moves and converts only. Their values live in a wider dtype (`DType.carrier`), operators
-run in that, and `settled` puts the results back into range:
+PyTorch has few CPU kernels for unsigned integers beyond uint8 and none for 4 bits; 8-bit floats it
+can only move and convert. Operators compute such values in `DType.carrier`, and `settled` puts the
+results back into range:
 
 - uint16 in int32, uint32 in int64, int4 in int8, uint4 in uint8: arithmetic modulo a larger power
   of two, reduced to the type's own width, is arithmetic modulo the type's own width;
-- 8-bit floats in float32, where operators move them and `rounded` makes them;
-- uint64 in int64, bit by bit. Data movement, + - * and bitwise operators (`OpSpec.modular`) are the
-  same on both; for any other operator a number of 2^63 or more is out of bounds (`unfit`).
+- 8-bit floats in float32: `rounded` rounds numbers to them, and other operators only move them;
+- uint64 in int64, bit by bit. Data movement, + - * and bitwise operators (`OpSpec.modular`) give
+  the same bits for both; for other operators, numbers of 2^63 or more are excluded (`unfit`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WIDTHS = {DType.UINT16: 16, DType.UINT32: 32, DType.UINT4: 4}
 
 
 def tensor(array: np.ndarray) -> Tensor:
-    """A tensor of its own with the values of an array, in the carrier of the array's dtype.
+    """A new tensor with the values of an array, in the carrier of the array's dtype.
 
     Raises: ValueError for a dtype nnfuzz does not know.
     """
@@ -42,7 +42,7 @@ def tensor(array: np.ndarray) -> Tensor:
 
 
 def array(x: Tensor, dtype: DType) -> np.ndarray:
-    """The values of a carrier as an array of the dtype; it may share memory with the tensor."""
+    """The values of a carrier tensor as an array of the dtype; memory may be shared."""
     x = x.detach()
     if dtype is DType.BFLOAT16:
         return x.contiguous().view(torch.int16).numpy().view(dtype.numpy)
@@ -52,9 +52,9 @@ def array(x: Tensor, dtype: DType) -> np.ndarray:
 
 
 def settled(x: Tensor, dtype: DType) -> Tensor:
-    """The result of an operator in a carrier, reduced to the range of an integer dtype.
+    """An operator's result in a carrier, reduced to the range of an integer dtype.
 
-    Other dtypes are left alone, so that floats may be carried in float64.
+    Floats are returned unchanged, so that float64 may stand for any float dtype.
     """
     if dtype in _WIDTHS:
         return x & ((1 << _WIDTHS[dtype]) - 1)
@@ -73,7 +73,7 @@ def rounded(x: Tensor, dtype: DType) -> Tensor:
 
 
 def unfit(op: OpSpec, inputs: Sequence[Tensor], dtypes: Sequence[DType]) -> bool:
-    """Whether the operator would take a large uint64 for a negative number."""
+    """Whether the operator would misread an unsigned number of 2^63 or more as negative."""
     return not op.modular and any(
         dtype is DType.UINT64 and bool((x < 0).any()) for x, dtype in zip(inputs, dtypes)
     )

@@ -1,4 +1,4 @@
-"""Random choices of generation and fresh integer variables, from one seeded source."""
+"""Random choices and fresh integer variables for generation, from one seeded source."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Sizes:
-    """Limits that keep graphs affordable.
+    """Limits that keep graphs affordable, and probabilities of sizes.
 
-    max_dim: largest dimension by rank (index 0 is unused: rank 0 has no dimensions).
-    max_numel: elements of one tensor. max_flops: of one operator. max_total: elements of all
-    values of a graph; 0 for no limit. least_first: elements that the tensor has at least which a
-    graph begins with, where its rank admits it. powers: probability that a size which is drawn at
-    once is a power of two or next to one. again: probability that it is one of the last few sizes,
-    where that is admitted: an axis that is taken for another one shows only where both fit. empty:
-    probability that a fresh dimension is 0.
+    max_dim: largest dimension by rank (index 0 is unused: rank 0 has no dimensions). max_numel:
+    most elements of one tensor. max_flops: most operations of one operator. max_total: most
+    elements of all values of a graph together; 0: no limit. least_first: least elements of the
+    first tensor of a graph, if its rank admits so many.
+    powers: probability that the direct engine draws a power of two or a neighbour of one. again:
+    probability that it repeats one of the last few sizes (a compiler that confuses two axes is
+    caught only if both sizes are valid). empty: probability that a fresh dimension is 0.
     """
 
     max_dim: tuple[int, ...] = (1, 512, 96, 48, 32, 12, 8)
@@ -42,14 +42,14 @@ class Sizes:
 
 
 class NoOptionError(IndexError):
-    """There is nothing to choose from: an operator does not take operands of these types."""
+    """A choice without options: the operator does not take operands of these types."""
 
 
 @dataclass
 class Draw:
     """Random choices for one test case; the same `rng` state gives the same choices.
 
-    `kinds` maps each variable to its kind of attribute binning (see `Sym.kind`).
+    kinds: per variable, how attribute binning treats it (`Sym.kind`).
     """
 
     rng: random.Random
@@ -61,7 +61,7 @@ class Draw:
         return self.rng.random() < probability
 
     def choice(self, options: Sequence[T]) -> T:
-        """Raises: NoOptionError when there is no option."""
+        """A random option. Raises: NoOptionError if there is none."""
         if not options:
             raise NoOptionError
         return options[int(self.rng.random() * len(options))]
@@ -87,7 +87,7 @@ class Draw:
         return self.rng.uniform(lo, hi)
 
     def var(self, name: str, lo: int, hi: int, kind: str = "size") -> Var | int:
-        """A fresh variable over `[lo, hi]`; a plain int where that leaves one value."""
+        """A fresh variable over `[lo, hi]`; the number itself if both ends are equal."""
         if lo == hi:
             return lo
         var = Var(f"{name}_{len(self.kinds)}", lo, hi)
@@ -95,7 +95,7 @@ class Draw:
         return var
 
     def dim(self, rank: int) -> Var | int:
-        """A fresh dimension of a tensor of that rank."""
+        """A fresh dimension (a new variable, or 0) for a tensor of the given rank."""
         if self.sizes.empty and self.chance(self.sizes.empty):
             return 0
         return self.var("d", 1, self.sizes.dim(rank))
@@ -108,10 +108,10 @@ class Draw:
         return TensorType(dtype, tuple([self.var("d", 1, most) for _ in range(rank)]))
 
     def binned(self, lo: int, hi: int, kind: str = "size", bins: int = 7) -> tuple[int, int]:
-        """A random bin within `[lo, hi]`: exponential, k of them (NNSmith, Algorithm 2).
+        """The ends, inclusive, of a random bin within `[lo, hi]` (NNSmith, Algorithm 2).
 
-        "size": bins [2^i, 2^(i+1)) above `lo`. "offset": zero half of the time, else exponential
-        to a random side.
+        "size": bins [2^i, 2^(i+1)) above `lo`, `bins` of them at most. "offset": [0, 0] half of the
+        time, else such a bin on a random side of 0.
         """
         if kind == "offset" and lo <= 0 <= hi:
             if self.chance(0.5):
@@ -125,7 +125,7 @@ class Draw:
         return lo + (1 << i) - 1, hi if i == last else lo + (2 << i) - 2
 
     def power(self, lo: int, hi: int) -> int:
-        """A power of two of `[lo, hi]` or a number next to one; an end where there is none."""
+        """A random power of two, or a neighbour of one, moved into `[lo, hi]`."""
         found = (1 << self.integer(0, hi.bit_length())) + self.integer(-1, 1)
         return min(max(lo, found), hi)
 

@@ -1,7 +1,7 @@
-"""Nodes of a foreign ONNX model that are equivalent to a graph of operators with specs.
+"""Nodes of an imported ONNX model that are replaced by a graph of operators with specs.
 
-The branches of an If, the turns of a Loop and the function body of an operator become such graphs
-when a model is imported (nnfuzz.materialize.expansion). Compilers get the node as it is.
+The import (nnfuzz.materialize.expansion) makes such a graph of the branches of an If, the
+iterations of a Loop and the function body of an operator. Compilers still get the original nodes.
 """
 
 from __future__ import annotations
@@ -27,18 +27,20 @@ Arrays = Mapping[str, np.ndarray]
 
 
 class Expanded(Composite, Foreign):
-    """meaning: a graph in JSON, whose inputs are those of the nodes, by their names there, and the
-    arrays of its weights as (dtype name, shape, bytes in base64).
+    """Original nodes and a graph of operators that computes the same.
+
+    meaning: that graph in JSON; its inputs have the names of the nodes' inputs. Weights are (dtype
+    name, shape, bytes in base64).
     """
 
     name = "Expanded"
     meaning = Choice(("",))
     lookup: ClassVar[Callable[[str], type[OpSpec]]]
-    """Finds the operators of the graph by name; a registry's class of this name has its own."""
+    """Finds an operator class by name; `OpRegistry.expanded` sets it."""
 
     @classmethod
     def meaning_of(cls, graph: Graph, weights: Arrays) -> str:
-        """The attribute `meaning` for a concrete graph."""
+        """The attribute `meaning` for a concrete graph and its weights."""
         held = {
             name: [a.dtype.name, a.shape, base64.b64encode(a.tobytes()).decode()]
             for name, a in weights.items()
@@ -56,7 +58,7 @@ class Expanded(Composite, Foreign):
 
     @property
     def inner(self) -> Graph:
-        """The graph of operators that is equivalent to the nodes."""
+        """The graph of operators that computes the same as the nodes."""
         return self._read[0]
 
     @property
@@ -80,7 +82,7 @@ class Expanded(Composite, Foreign):
 
 
 class _Held(OpSpec):
-    """A constant; a float in the dtype of the input, if there is one."""
+    """A constant; a float constant takes the dtype of the input, if there is one."""
 
     name = "Held"
 
@@ -95,9 +97,8 @@ class _Held(OpSpec):
 
 
 def flat(graph: Graph, params: Arrays) -> tuple[Graph, Arrays]:
-    """The graph with its expanded nodes replaced by equivalent operators, and its parameters with
-    their constants. Values inside have the name of the node's first output before their own.
-    """
+    """The graph with `Expanded` nodes replaced by their inner graphs, and its parameters with the
+    inner constants. Inner values are named "OUTPUT/NAME" after the node's first output."""
     if not any(isinstance(node.op, Expanded) for node in graph.nodes):
         return graph, params
     whole = Graph(

@@ -1,9 +1,9 @@
-"""Nodes of a foreign ONNX model that a graph keeps as they are, with their types.
+"""Nodes of an imported ONNX model that a graph keeps unchanged, with their types.
 
-`Opaque` nodes are those that no operator spec describes. PyTorch's part is played by
-`onnx.reference`; values that depend on its result are not compared, so that only crashes, refusals
-and wrong types show in it. But where all operands are known exactly, so are the results of
-operators that select, count and rearrange.
+`Opaque` nodes have no operator spec, and `onnx.reference` computes their results in place of
+PyTorch. Results that depend on them are not compared, so only crashes, refusals and wrong types are
+found. Exception: if all operands are known exactly, operators that only select, count or rearrange
+elements have known results, too.
 """
 
 from __future__ import annotations
@@ -33,9 +33,11 @@ _WHY = "a node of a seed model has no PyTorch form: use --exporter direct"
 
 
 class Foreign(OpSpec):
-    """text: an onnx.GraphProto of a node and its constants, in base64, or of several nodes; its
-    inputs and outputs are those of this operator, in order. takes, gives: their types as
-    (dtype name, *dimensions).
+    """ONNX nodes in place of an operator.
+
+    text: an onnx.GraphProto of the nodes and their constants, in base64; its inputs and outputs are
+    those of this operator, in order. takes, gives: types of inputs and outputs as (dtype name,
+    *dimensions).
     """
 
     takes_empty = True
@@ -56,7 +58,7 @@ class Foreign(OpSpec):
         gives: Sequence[TensorType],
         **more: Any,
     ) -> Self:
-        """The operator for a graph, as above, with concrete types and further attributes."""
+        """The operator for an ONNX graph. takes, gives: concrete types. more: other attributes."""
         text = base64.b64encode(graph.SerializeToString(deterministic=True)).decode()
         flat = [tuple((t.dtype.value, *t.shape) for t in types) for types in (takes, gives)]
         return cls(text=text, opset=opset, takes=flat[0], gives=flat[1], **more)
@@ -73,7 +75,7 @@ class Foreign(OpSpec):
 
     @classmethod
     def signatures(cls) -> list[Any]:
-        """None: it is never generated."""
+        """No signatures: generation never inserts it."""
         return []
 
     def check(self, *inputs: TensorType) -> None:
@@ -95,7 +97,7 @@ class Foreign(OpSpec):
 
 
 def types_of(flat: Sequence[Any]) -> list[TensorType]:
-    """The types that an attribute like `takes` stands for."""
+    """The types that an attribute like `takes` lists."""
     return [TensorType(DType(dtype), tuple(shape)) for dtype, *shape in flat]
 
 
@@ -116,7 +118,7 @@ CHOOSING = frozenset(
 
 
 class Opaque(Foreign):
-    """Nodes whose results onnx.reference computes."""
+    """Nodes without an operator spec; onnx.reference computes their results."""
 
     name = "Opaque"
 
@@ -130,13 +132,14 @@ class Opaque(Foreign):
         opsets = [onnx.OperatorSetIdProto(domain=d, version=v) for d, v in versions]
         model = onnx.ModelProto(ir_version=10, graph=self.graph, opset_import=opsets)
         with suppress(onnx.shape_inference.InferenceError):
-            # some operators are functions of the types of their inputs
+            # Some operators are functions that depend on the types of their inputs.
             model = onnx.shape_inference.infer_shapes(model)
         return ReferenceEvaluator(model)
 
     def torch(self, *tensors: Tensor) -> list[Tensor]:
-        """Computed by onnx.reference on NumPy arrays in the dtypes of the model, as its constants
-        are. Where floats come in a wider one, floats leave in it.
+        """The results of onnx.reference in the dtypes of the model.
+
+        If a float input has a wider dtype (float64 for the oracle), float results get it, too.
         """
         from nnfuzz.operators import carriers
 
@@ -159,7 +162,7 @@ class Opaque(Foreign):
         return stored.to(wide) if type_.dtype.is_float and wide is not None else stored
 
     def undefined(self, *intervals: Interval) -> Tensor:
-        """Every element or none: a mask that broadcasts to all outputs."""
+        """A scalar mask: False if all inputs are exact and the nodes only select elements."""
         import torch
 
         known = all(b.exact and b.any is None for b in intervals)

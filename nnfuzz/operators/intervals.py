@@ -1,8 +1,8 @@
-"""Interval arithmetic on tensors: bounds that every correct implementation stays inside of.
+"""Interval arithmetic on tensors: bounds that hold for every correct implementation.
 
-Each combinator turns input intervals into output intervals for one kind of function. None of them
-accounts for rounding: `nnfuzz.compare.envelope` widens what they return by the operator's `radius`.
-An operator picks its combinator by `OpSpec.monotone`, through its family, or in `interval`.
+Each combinator maps input intervals to output intervals for one kind of function. None accounts for
+rounding: `nnfuzz.compare.envelope` widens the results by the operator's `radius`. An operator gets
+its combinator from `OpSpec.monotone`, from its family, or from its own `interval`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Interval:
         return unsure if self.any is None else unsure | self.any
 
     def mask(self) -> Tensor:
-        """`any`, with False for None."""
+        """`any` as a tensor: all False if it is None."""
         return torch.zeros_like(self.lo, dtype=torch.bool) if self.any is None else self.any
 
     def masked(self, more: Tensor | None) -> Interval:
@@ -79,7 +79,7 @@ class Interval:
 
 
 def joined(*intervals: Interval, like: Tensor | None = None) -> Tensor | None:
-    """The union of the masks of broadcasting inputs, expanded to the shape of `like`."""
+    """The union of the masks of broadcasting inputs, expanded to the shape of `like`; or None."""
     masks = [b.any for b in intervals if b.any is not None]
     if not masks:
         return None
@@ -90,15 +90,16 @@ def joined(*intervals: Interval, like: Tensor | None = None) -> Tensor | None:
 
 
 def reached(op: Computing, *intervals: Interval, weights: Sequence[int] = ()) -> Tensor | None:
-    """Output elements that depend on a masked element, for a linear operator with weights >= 0.
+    """Mask of the output elements that depend on a masked element, for a linear operator.
 
-    weights: positions of inputs that multiply; ones stand in for their values.
+    Its coefficients must be >= 0. weights: positions of inputs that are multiplied with each other;
+    ones stand in for their values.
     """
     return torch_mask(op.torch, *intervals, weights=weights)
 
 
 def torch_mask(f: Function, *intervals: Interval, weights: Sequence[int] = ()) -> Tensor | None:
-    """The mask of `reached`, for a function instead of an operator."""
+    """The mask of `reached`, for a function in place of an operator."""
     union = None
     for i, interval in enumerate(intervals):
         if interval.any is None:
@@ -116,7 +117,7 @@ def torch_mask(f: Function, *intervals: Interval, weights: Sequence[int] = ()) -
 
 
 def everywhere(like: Tensor, condition: bool | Tensor = True) -> Tensor | None:
-    """A mask of every element of `like` if the condition holds (for one element at least)."""
+    """A mask of all elements of `like`; None if the condition holds for no element."""
     hit = bool(condition.any()) if isinstance(condition, Tensor) else condition
     return torch.ones_like(like, dtype=torch.bool) if hit else None
 
@@ -125,7 +126,7 @@ def everywhere(like: Tensor, condition: bool | Tensor = True) -> Tensor | None:
 
 
 def moved(op: Computing, *intervals: Interval) -> list[Interval]:
-    """Outputs of an operator that only moves elements around, masks included."""
+    """Outputs of an operator that only moves elements; masks move along."""
     los = outputs(op, *[b.lo for b in intervals])
     his = los if all(b.exact for b in intervals) else outputs(op, *[b.hi for b in intervals])
     if all(b.any is None for b in intervals):
@@ -151,19 +152,19 @@ def outputs(op: Computing, *tensors: Tensor) -> list[Tensor]:
 
 
 def monotone(f: Function, signs: Sequence[int], *intervals: Interval) -> Interval:
-    """Ends of a function that grows (+1) or falls (-1) in each elementwise, broadcasting input.
+    """The interval of a function that grows (+1) or falls (-1) with each broadcasting input.
 
-    The last sign repeats. The result carries the inputs' masks, or-ed.
+    The last sign applies to all further inputs. The result has the inputs' masks, or-ed.
     """
     lo, hi = ends(f, signs, *intervals)
     return Interval(lo, hi, joined(*intervals, like=lo))
 
 
 def ends(f: Function, signs: Sequence[int], *intervals: Interval) -> tuple[Tensor, Tensor]:
-    """Lower and upper end of a function that is monotone in each input; `monotone` without masks.
+    """Lower and upper end of a function that is monotone in each input, without a mask.
 
-    Any function qualifies, elementwise or not, whose every output grows (falls) with every element
-    of an input: sums, means, maxima, interpolations.
+    Any function qualifies whose every output grows (falls) with every element of an input:
+    elementwise ones, sums, means, maxima, interpolations.
     """
     signs = [*signs, *[signs[-1]] * (len(intervals) - len(signs))]
     lo = f(*[b.lo if s > 0 else b.hi for b, s in zip(intervals, signs)])
@@ -173,9 +174,9 @@ def ends(f: Function, signs: Sequence[int], *intervals: Interval) -> tuple[Tenso
 
 
 def corners(f: Function, a: Interval, b: Interval) -> Interval:
-    """Ends of an elementwise function that has its extrema in the corners (products, quotients).
+    """The interval of an elementwise function with its extrema at the corners, such as a product.
 
-    Equal operands (the same interval) have equal values.
+    Operands that are the same interval object have equal values.
     """
     if a is b:
         points = [f(a.lo, a.lo)] if a.exact else [f(a.lo, a.lo), f(a.hi, a.hi), f(a.lo, a.hi)]
@@ -185,12 +186,12 @@ def corners(f: Function, a: Interval, b: Interval) -> Interval:
 
 
 def distinct(interval: Interval) -> tuple[Tensor, ...]:
-    """The ends of an interval: one tensor if it is exact."""
+    """The ends of an interval; a single tensor if it is exact."""
     return (interval.lo,) if interval.exact else (interval.lo, interval.hi)
 
 
 def hull(points: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """Elementwise least and greatest; the same object for a single point."""
+    """Elementwise minimum and maximum of tensors; twice the same object for a single tensor."""
     if len(points) == 1:
         return points[0], points[0]
     return reduce(torch.minimum, points), reduce(torch.maximum, points)
@@ -199,11 +200,11 @@ def hull(points: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
 def linear(
     f: Function, *intervals: Interval, weights: Sequence[int] = (), absolute: Function | None = None
 ) -> Interval:
-    """Ends of a function that is affine in each input: convolution, matrix product and the like.
+    """The interval of a function that is affine in each input, such as a matrix product.
 
-    Centre and radius, where the radius travels through `absolute`: the same function with
-    coefficients >= 0 (default: `f` has such). weights: positions of the inputs that multiply the
-    others. Integers wrap around, so what depends on an uncertain one is masked.
+    It is computed as centre and radius. absolute: maps radii; it is `f` with the absolute values of
+    its coefficients (default: `f`, if they are >= 0). weights: positions of inputs that are
+    multiplied with each other. Integers wrap around, so results of inexact ones are masked.
     """
     absolute = absolute or f
     if not intervals[0].lo.is_floating_point():
@@ -220,11 +221,10 @@ def linear(
 def _spread(
     f: Function, intervals: Sequence[Interval], centres: Sequence[Tensor], weights: Sequence[int]
 ) -> Tensor:
-    """f(|centre| + radius) - f(|centre|), of all inputs, without cancellation.
+    """f(|centre| + radius) - f(|centre|), an upper bound of the result's radius.
 
-    A product of factors changes by one factor's change after the other: those in front are at their
-    outer ends by then, those behind still in the middle. Other inputs only add. Nothing is
-    subtracted, so that 2^-40 of the result covers its rounding.
+    Factors change one after the other: those before a factor are at their outer ends, those after
+    it at their centres. Nothing is subtracted, so 2^-40 of the result covers its rounding.
     """
     total: Tensor | None = None
     for i, b in enumerate(intervals):
@@ -247,12 +247,12 @@ def _spread(
 
 
 def even(f: Function, interval: Interval, at_zero: float = 0.0) -> Interval:
-    """Ends of an elementwise function that falls until 0, takes `at_zero` there, and grows."""
+    """The interval of an elementwise function that falls until 0, is `at_zero` there, and grows."""
     return unimodal(f, interval, 0.0, at_zero)
 
 
 def unimodal(f: Function, interval: Interval, argmin: float, minimum: float) -> Interval:
-    """Ends of an elementwise function that falls until `argmin` and grows from there."""
+    """The interval of an elementwise function that falls until `argmin` and grows from there."""
     if interval.exact:
         y = f(interval.lo)
         return Interval(y, y, interval.any)
@@ -263,7 +263,7 @@ def unimodal(f: Function, interval: Interval, argmin: float, minimum: float) -> 
 
 
 def periodic(f: Function, interval: Interval, maximum_at: float) -> Interval:
-    """Ends of a sine-like function of period 2 pi and range [-1, 1], with a maximum given."""
+    """The interval of a function like sin, of period 2 pi and range [-1, 1]."""
     a = f(interval.lo)
     if interval.exact:
         return Interval(a, a, interval.any)
@@ -285,9 +285,9 @@ def holds(interval: Interval, value: float = 0.0) -> Tensor:
 
 
 def uncertain(f: Function, *intervals: Interval) -> Interval:
-    """Ends of an elementwise function that is known at points only.
+    """The interval of an elementwise function about which nothing but its values is known.
 
-    Elements with an input that is not exact are masked; booleans become the interval [False, True].
+    Elements with an inexact input are masked; booleans become the interval [False, True].
     """
     y = f(*[b.lo for b in intervals])
     open_ = [Interval(b.lo, b.lo, b.lo != b.hi) for b in intervals if not b.exact]

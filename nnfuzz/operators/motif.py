@@ -1,7 +1,7 @@
-"""Motifs: sub-graphs that optimisers look for, inserted like operators. The contract.
+"""The contract of motifs: sub-graphs that optimisers look for, inserted like operators.
 
-A motif is a function that writes a sub-graph behind a value of the growing graph, operator by
-operator; the nodes are ordinary ones, so nothing downstream of generation knows about motifs:
+A motif is a function that appends nodes to the growing graph, starting from one of its values. The
+nodes are ordinary ones, so nothing downstream of generation knows about motifs:
 
     @motif(size=5)
     def gelu(m, x):
@@ -27,87 +27,89 @@ if TYPE_CHECKING:
 
 Begin = Callable[["Draw", Mapping[DType, float]], TensorType | None]
 Operand = str | float | TensorType
-"""An existing value by name, a constant of that value, or a new weight of that type."""
+"""The name of an existing value, the number in a new constant, or the type of a new weight."""
 
 
 FACTOR = 64
-"""The largest factor of a dimension that is not decided yet."""
+"""The largest factor that is drawn for a dimension that is not decided yet."""
 MISSED = "~"
-"""Stands in the name of a planted motif before the kind of near miss that it became."""
+"""Separates a motif's name from its kind of near miss (a deliberate deviation)."""
 
 
 def planted_name(motif: str, missed: str) -> str:
     """The name of a planted motif in a test, such as "gelu_erf~swapped".
 
-    missed: the kind of near miss that it became; "" for the exact pattern.
+    missed: the kind of near miss, if the motif deviates from the exact pattern; otherwise "".
     """
     return f"{motif}{MISSED}{missed}" if missed else motif
 
 
 class Misfit(Exception):
-    """The motif does not fit here: an operator is missing, or its constraints cannot hold."""
+    """The motif cannot be inserted here: an operator is missing, or constraints cannot hold."""
 
 
 class Writer(Protocol):
-    """The interface by which a motif writes nodes (nnfuzz.generate.motifs implements it).
+    """The interface by which a motif writes nodes; nnfuzz.generate.motifs implements it.
 
-    draw: the dice; a motif may take different forms.
+    draw: random choices, for motifs with several variants.
     """
 
     draw: Draw
 
     def __call__(self, op: str, *operands: Operand, **attributes: Any) -> Any:
-        """Insert an operator; the name of its output, or a tuple of names if it has several.
+        """Insert an operator. Returns the name of its output, or a tuple of names if it has
+        several.
 
-        Constants get the dtype that the other operands imply, and a shape of one element. Operands
-        that are left out are fresh, attributes that are left out are drawn. Raises: Misfit.
+        Constants have one element and the dtype that the other operands imply. Operands that are
+        not given become new values; attributes that are not given are drawn. Raises: Misfit.
         """
 
     def type(self, name: str) -> TensorType:
-        """The type of a value; dimensions may be expressions."""
+        """The type of a value; dimensions may be symbolic."""
 
     def node(self, name: str) -> Node:
-        """The node that computes a value. Raises: Misfit if none does."""
+        """The node that computes a value. Raises: Misfit for a value that no node computes."""
 
     def shape(self, name: str) -> tuple[Int, ...]:
-        """Its dimensions."""
+        """The dimensions of a value; they may be symbolic."""
 
     def weight(self, like: str, *shape: Int) -> TensorType:
-        """The operand for a new weight of that shape and the dtype of `like`."""
+        """An operand that becomes a new weight of the given shape, with the dtype of `like`."""
 
     def shared(self, type_: TensorType, *ends: float) -> str:
         """A new weight that several operators can read.
 
-        ends: the value of all its elements, or the least and the greatest; none: any.
+        ends: one number is the value of all elements; two are the least and the greatest value;
+        without them any values will do.
         """
 
     def free(self, type_: TensorType) -> str:
-        """A new value that several operators can read: an input, or what nodes that are inserted
-        later compute. Where not all parameters are constants, it may be a weight.
-        """
+        """A new value that several operators can read: an input, or the result of nodes that are
+        inserted later. In tests whose parameters are not all constants it may also be a weight."""
 
     def index(self, type_: TensorType, constant: bool = False) -> str:
-        """A new value that operators use as positions; nothing computes it. It is an input, or a
-        weight if it is to be constant; where not all parameters are constants, any of both.
+        """A new value for operators that read positions; no node may compute it.
+
+        It is a weight if `constant` is set, and otherwise an input. In tests whose parameters are
+        not all constants, either may be the case.
         """
 
     def takes(self, op: str) -> bool:
-        """Whether there is an operator of that name; a motif may write another form without it."""
+        """Whether there is an operator of that name; a motif may write a variant without it."""
 
     def dim(self, rank: int) -> Int:
-        """A fresh dimension of a tensor of that rank."""
+        """A fresh dimension for a tensor of the given rank."""
 
 
 @dataclass(frozen=True, eq=False)
 class Motif:
-    """A motif and where it can stand.
+    """A motif and the values from which it can start.
 
-    name: of the function. size: the most nodes that it writes. dtypes, ranks (inclusive): of the
-    value that it starts from. weight: how often it is picked, relative to the others.
-    begin: draws the type of a new value that it can start from, or None, for weights of dtypes;
-    None for a motif that starts from any value. skeleton: whether it is a
-    part of a model that people deploy, too large to be one motif of several; skeletons have a share
-    of the test cases of their own (nnfuzz.generate.turns).
+    name: of the function. size: most nodes that it writes. dtypes, ranks (inclusive): of the value
+    that it starts from. weight: how often it is picked, relative to others. begin: draws the type
+    of a new value to start from (None if no dtype fits; its argument has the weights of the
+    dtypes); a motif without `begin` starts from any value. skeleton: whether it is a large part of
+    a deployed model, which has a test of its own (share set in nnfuzz.generate.turns).
     """
 
     name: str
@@ -121,9 +123,9 @@ class Motif:
 
 
 def factors(m: Writer, size: Int, options: Sequence[int]) -> tuple[Int, Int]:
-    """Two factors of a dimension, the first of which is one of the options.
+    """Two factors of a dimension; the first one is one of `options`, which include 1.
 
-    options: 1 is among them. The second factor is a variable if the dimension is not decided yet.
+    If the dimension is not decided yet, the second factor is a new variable.
     """
     if not isinstance(size, int):
         return m.draw.choice(options), m.draw.var("f", 1, FACTOR)
@@ -137,7 +139,7 @@ def motif(
     ranks: tuple[int, int] = (1, 5),
     weight: float = 1.0,
 ) -> Callable[[Callable[[Writer, str], object]], Motif]:
-    """Make a function a motif, so that registries find it. See Motif for the arguments."""
+    """Makes a function a motif that registries find. The arguments are described in Motif."""
 
     def decorated(write: Callable[[Writer, str], object]) -> Motif:
         return Motif(write.__name__, write, size, dtypes, ranks, weight)
@@ -148,7 +150,7 @@ def motif(
 def skeleton(
     size: int, begin: Begin, dtypes: tuple[DType, ...] = FLOATS, weight: float = 1.0
 ) -> Callable[[Callable[[Writer, str], object]], Motif]:
-    """Make a function a skeleton that starts from a new value. See Motif for the arguments."""
+    """Makes a function a skeleton. The arguments are described in Motif."""
 
     def decorated(write: Callable[[Writer, str], object]) -> Motif:
         name = write.__name__
@@ -158,9 +160,9 @@ def skeleton(
 
 
 def load_motifs(plugins: Iterable[ModuleType] = ()) -> list[Motif]:
-    """The motifs in the modules that also hold operators: installed ones, then plug-ins.
+    """All motifs in the packages that hold operators: installed packages, then plug-ins.
 
-    Raises: ValueError if two of them have the same name.
+    Raises: ValueError if two motifs have the same name.
     """
     motifs: dict[str, Motif] = {}
     for part in (part for top in (*installed(), *plugins) for part in modules(top)):

@@ -1,4 +1,4 @@
-"""An operator spec's statements on values: its domain, its range, its rounding error."""
+"""What an operator spec states about values: valid inputs, bounds of outputs, rounding errors."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Numeric:
     """Ranges for generation, inequalities for the input search, intervals for the oracle."""
 
     torch: Callable[..., Tensor | Any]
-    """See OpSpec."""
+    """The reference semantics (`OpSpec.torch`)."""
 
     valid: ClassVar[tuple[Range | None, ...]] = ()
-    """Per input, the closed range outside of which NaN or Inf appear; None or absent: anything."""
+    """Per input, the closed range outside of which NaN or Inf appear. None, no entry: no limit."""
 
     @per_input
     def domain(self, *tensors: Tensor) -> list[Tensor]:
@@ -37,16 +37,15 @@ class Numeric:
 
     @per_input
     def margins(self, *tensors: Tensor) -> list[Tensor]:
-        """Distances (>= 0) to the nearest discontinuity. Default: the operator has none."""
+        """Distances (>= 0) of the inputs from the nearest discontinuity. Default: none."""
         return []
 
     @per_input
     def integer_range(self, *inputs: TensorType) -> tuple[Range | None, ...]:
-        """Per input (concrete types), the closed range its integers must lie in; None: any.
+        """Per input (concrete types), the closed range that its integers must be in; None: any.
 
-        Only inputs whose pattern says `index` have one: generation feeds them from placeholders
-        that nothing else computes, the input search draws their values within the range.
-        A shorter tuple stands for None in the rest. Default: no input is restricted.
+        Only inputs with `In.index` may have a range: no node computes them, and the input search
+        draws their values within it. Inputs without an entry, the default, have no range.
         """
         return ()
 
@@ -65,20 +64,20 @@ class Numeric:
 
     @per_input
     def certain(self, *inputs: TensorType) -> tuple[Range, ...]:
-        """Ranges that hold some output element each, for all input values.
+        """Ranges that hold at least one output element each, whatever the inputs are.
 
-        Constant padding, for instance, and the least of several probabilities. Dimensions may be
-        symbolic; a range that may be certain, depending on them, counts. Default: none.
+        Examples: the 0 of constant padding; the least of n probabilities. Dimensions may be
+        symbolic, and a range is listed if it applies for some of their values. Default: none.
         """
         return ()
 
     @per_input
     def further(self, *ranges: Range) -> Sequence[tuple[Range, ...]]:
-        """For each output after the first: bounds of all its elements, then narrower ranges, each
-        of which holds some of them.
+        """For each output after the first: bounds of all elements, then narrower ranges, each of
+        which holds at least one element.
 
-        To be defined where those outputs are of another kind than the first, such as positions.
-        Default: empty; then `value_range` and `certain` describe all outputs.
+        To be overridden if those outputs differ in kind from the first, such as positions. Default:
+        empty, and `value_range` and `certain` describe all outputs.
         """
         return ()
 
@@ -88,24 +87,24 @@ class Numeric:
         return 0.0
 
     whole: ClassVar[str] = ""
-    """When every element of the first output is a whole number: "always"; "kept", if all elements
-    of the inputs are; "" if that is unknown."""
+    """When every element of the first output is a whole number: "always"; "kept": if all input
+    elements are; "": unknown."""
 
     constant: ClassVar[bool] = False
-    """Whether the outputs follow from shapes and attributes, for all values of the inputs."""
+    """Whether the outputs depend on shapes and attributes only, never on the inputs' values."""
 
     copies: ClassVar[bool] = False
     """Whether one input element may become several output elements, as in Expand or Gather."""
 
     differing: ClassVar[bool] = False
-    """Whether inputs with equal elements are invalid: a variance of 0 that is divided by."""
+    """Whether inputs with equal elements are invalid, since the operator divides by a variance."""
 
     @per_input
     def demanded(self, *ranges: Range) -> Range | None:
-        """The range that a float first input must be in, if gradient descent hardly gets it there.
+        """The range that a float first input must be in, if gradient descent rarely reaches it.
 
-        It does not where operators in front mix many elements, so generation places this operator
-        near placeholders only. None, the default: any input will do.
+        Generation then inserts the operator near placeholders only, since operators before it that
+        mix many elements make the range harder to reach. Default: None, any input will do.
         """
         return None
 
@@ -113,54 +112,51 @@ class Numeric:
     def radius(self, u: float, y: Tensor, *xs: Tensor) -> Tensor | float:
         """Bound of the local rounding error of a correct implementation (docs/rooms/oracle.md).
 
-        u: unit roundoff of the working dtype. y, xs: output and inputs in float64.
+        u: unit roundoff of the dtype that is computed in. y, xs: output and inputs in float64.
         Default: 0, exact (data movement).
         """
         return 0.0
 
     kinked: ClassVar[bool] = False
-    """Whether `radius` is of pieces, so that the end of an interval that is nearer to 0 may have
-    the larger one."""
+    """Whether `radius` is piecewise, so that the end of an interval nearer to 0 may exceed the
+    other."""
 
     sharp: ClassVar[bool] = False
-    """Whether `torch` is right to a unit in the last place in float64, as elementary functions are
-    (SLEEF); else it is taken to be off by `radius` itself."""
+    """Whether `torch` in float64 has an error of at most 1 ULP, as elementary functions do (SLEEF);
+    otherwise its error is assumed to be `radius` for float64."""
 
     monotone: ClassVar[tuple[int, ...]] = ()
     """Per input, +1 if every output element grows with it, -1 if it falls; the last entry repeats.
     The default `interval` relies on it."""
 
     exactness: ClassVar[str] = ""
-    """When the result has no rounding error at all: "rounded", wherever it is representable in
-    the working dtype (+ - * / sqrt); "sum", wherever every term is an integer and their absolute
-    values add up to less than 1 / u."""
+    """When the result has no rounding error. "rounded": if it is representable in the working dtype
+    (+ - * / sqrt). "sum": if all terms are integers with absolute values adding up to less than
+    1/u."""
 
     joining: ClassVar[str] = ""
-    """How compilers make the operator part of a sum that it reads: each input may be such a sum and
-    the others a "term" or a "factor" of it; or only the "first", and integers do not stay integers;
-    "" if they do not."""
+    """How a compiler may merge the operator into a sum that it reads. "term", "factor": any input
+    may be the sum, and the other inputs are added to it or multiplied into it. "first": only the
+    first input may be the sum, and its integers do not stay integers. "": it cannot be merged."""
 
     modular: ClassVar[bool] = False
-    """Whether the result of integers modulo 2^n follows from the inputs modulo 2^n: data movement,
-    + - * and bitwise operators."""
+    """Whether the result of integers modulo 2^n depends only on the inputs modulo 2^n: data
+    movement, + - * and bitwise operators."""
 
     within: ClassVar[Range] = ANY_RANGE
-    """The range that no correct implementation leaves, not even by a rounding error."""
+    """A range that no correct implementation leaves, even by a rounding error."""
 
     @per_input
     def inexact(self, *intervals: Interval) -> Tensor | None:
-        """Mask of elements that a correct implementation may round although `exactness` holds.
-
-        Default: None, there are none.
-        """
+        """Mask of elements that may be rounded although `exactness` says otherwise."""
         return None
 
     @per_input
     def undefined(self, *intervals: Interval) -> Tensor | None:
         """Mask of output elements that ONNX leaves undefined for some inputs in the intervals.
 
-        Out-of-range casts to integers, integer division by zero and the like; values that are not
-        finite are masked without it. Default: None, everything is defined.
+        Examples: casts to integers that do not fit, integer division by zero. Non-finite values are
+        masked without it. Default: None, all elements are defined.
         """
         return None
 
@@ -168,7 +164,7 @@ class Numeric:
     def interval(self, *intervals: Interval) -> Sequence[Interval]:
         """Output intervals that contain every exact result for inputs in the given intervals.
 
-        Default: by `monotone`; without it nothing is known unless every input is exact.
+        Default: by `monotone`; without it, results are known for exact inputs only.
         """
         from nnfuzz.operators.intervals import Interval, ends, opaque, reached
 
@@ -179,9 +175,10 @@ class Numeric:
 
     @per_input
     def decided(self, u: float, *intervals: Interval) -> Sequence[Interval] | None:
-        """`interval` of an operator that rounds before it decides, asked for exact inputs as well.
+        """Output intervals of an operator that rounds an intermediate result and then decides.
 
-        Quantisation divides, and a rounding error of the quotient turns a tie over.
-        u: the greatest unit roundoff of the inputs' dtypes. Default: None, not such an operator.
+        Example: quantisation, where a rounding error of the quotient moves it across a tie. Called
+        for exact inputs, too. u: greatest unit roundoff of the inputs' dtypes. Default: None, use
+        `interval`.
         """
         return None

@@ -1,11 +1,11 @@
 """The operator contract: one class is everything nnfuzz knows about one operator.
 
-A class is the operator, an instance is the operator with its attributes set. While a graph grows
-attributes may hold expressions; `concrete` evaluates them. See docs/HOW_IT_WORKS.md for the tour
-and `nnfuzz.operators.families` for the base classes that keep a usual spec at five lines.
+The class is the operator; an instance is the operator with its attributes set. Attributes may be
+symbolic while a graph grows, and `concrete` evaluates them. docs/HOW_IT_WORKS.md gives a tour, and
+`nnfuzz.operators.families` has base classes that keep a usual spec at five lines.
 
 The contract has four parts: attributes (`attributes.py`), types (`typed.py`), numbers
-(`numeric.py`), and here the operator's meaning and the exceptions from it.
+(`numeric.py`), and, here, meaning and exceptions.
 """
 
 from __future__ import annotations
@@ -42,88 +42,83 @@ class OpSpec(Typed, Numeric):
     """Base of all operator specs."""
 
     operator_name: ClassVar[str]
-    """The name, in a class that `operator` has marked."""
+    """The operator's name; the decorator `operator` sets it."""
 
     onnx_domain: ClassVar[str] = ""
-    """The domain of the operator set that has the operator; "" for that of ONNX. `operator` sets it
-    to what stands before the last dot of the name: the domain of `name = "com.microsoft.Gelu"` is
-    com.microsoft. Models import version 1 of such a domain."""
+    """The ONNX domain of the operator; "" for ai.onnx. The decorator `operator` takes it from the
+    name: "com.microsoft" for "com.microsoft.Gelu". Models import version 1 of it."""
 
     since: ClassVar[int] = 7
-    """The first ai.onnx opset that `onnx` lowers to; 13 at least for operators of other domains.
-    Which signatures and instances have a form at opsets before 11 is found by trial
-    (nnfuzz.materialize.older)."""
+    """The first ai.onnx opset that `onnx` can lower to; at least 13 for operators of other domains.
+    For opsets before 11, nnfuzz.materialize.older finds by trial which instances can be lowered."""
 
     weight: ClassVar[float] = 1.0
-    """How often generation picks the operator, relative to the others."""
+    """How often generation picks the operator, relative to others."""
 
     unexportable: ClassVar[tuple[Unexportable, ...]] = ()
-    """Where PyTorch's exporters fail on the operator; generation for that exporter avoids it."""
+    """Cases in which PyTorch's exporters fail; generation for such an exporter avoids them."""
 
     unset: ClassVar[Mapping[str, str]] = {}
-    """Why attributes of the ONNX operator of that name are never set; `ops check` asks for it."""
+    """Attributes of the ONNX operator that are never set -> the reason (see `ops check`)."""
 
     usual: ClassVar[Mapping[str, Any]] = {}
-    """Of attributes that say how a model spells the operator, the values that exporters use."""
+    """For attributes that only change how a model writes the operator: what exporters write."""
 
     plain: ClassVar[type[OpSpec] | None] = None
-    """The operator that this one is a mode of: with the same inputs and outputs, but for the
-    attribute that makes the mode. The reducer tries it instead."""
+    """The operator that this one becomes without one attribute, its mode. Inputs and outputs are
+    the same, so the reducer tries it as a replacement."""
 
     merges: ClassVar[tuple[str, ...]] = ()
-    """Operators that compilers cancel or merge with this one behind them: its inverse, what it can
-    do itself, as a convolution pads, and perhaps its own kind. Generation often makes such pairs.
-    """
+    """Operators that compilers cancel with this one or merge into it if they read its result: its
+    inverse, operators whose work it can do (a convolution can pad), perhaps its own kind.
+    Generation often makes such pairs."""
 
     edges: ClassVar[bool] = False
-    """Whether IEEE 754 or ONNX decides the results for NaN, infinities and signed zeros: arithmetic
-    that is rounded once, comparison, selection by a condition, movement of data, the functions of
-    IEEE 754-2019 clause 9.2 (exp, log, sin and the like). ONNX says nothing of infinities and
-    signed zeros in a maximum, in a sum of many, in an activation."""
+    """Whether IEEE 754 or ONNX defines the results for NaN, infinities and signed zeros: arithmetic
+    that rounds once, comparison, selection by a condition, data movement, the functions of IEEE
+    754-2019 clause 9.2 (exp, log, sin and the like). For a maximum, a sum of many terms or an
+    activation, ONNX does not define them."""
 
     carries_nan: ClassVar[bool] = False
-    """Whether a result that depends on a NaN is NaN for all other operands: arithmetic,
-    functions, and the maximum of IEEE 754-2019 clause 9.6, which NumPy, PyTorch and the reference
-    implementation of ONNX compute. It is about the NaN that `torch` makes of NaN."""
+    """Whether a result that depends on a NaN is NaN, whatever the other operands are: arithmetic,
+    functions, and the maximum of IEEE 754-2019 clause 9.6, which NumPy, PyTorch and onnx.reference
+    compute. `torch` must return NaN for NaN."""
 
     leaves_out: ClassVar[bool] = False
-    """Whether an element of -inf takes no part in the result beside others: that of a softmax has
-    the weight 0, that of a maximum is less than they are."""
+    """Whether an element of -inf has no effect beside finite ones, as in a softmax or a maximum."""
 
     # -- meaning ------------------------------------------------------------------------------
 
     @per_input
     def torch(self, *tensors: Tensor) -> Tensor | Any:
-        """Reference semantics: a tensor, or a sequence of them where there are several outputs.
+        """Reference semantics: a tensor, or a sequence of tensors if there are several outputs.
 
-        Floats may come in any float dtype, float64 included.
+        Float inputs may have any float dtype, float64 included.
         """
         raise NotImplementedError(f"{self.name}.torch")
 
     @per_input
     def proxy(self, *tensors: Tensor) -> Tensor | Any:
-        """A differentiable stand-in for `torch`, where that is flat or jumps.
+        """A differentiable replacement for `torch` where that is flat or jumps.
 
-        The input search takes its derivatives only, never its values. Every tensor comes in
-        float64, integers and booleans too. Default: `torch`.
+        The input search uses its derivatives only, never its values. Every tensor is float64, also
+        those of integers and booleans. Default: `torch`.
         """
         return self.torch(*tensors)
 
     @per_input
     def onnx(self, emit: Any, *values: str) -> str | Any:
-        """Lower to standard ONNX through `emit` (see nnfuzz.materialize.emit.Emitter).
+        """Lower to standard ONNX through `emit` (nnfuzz.materialize.emit.Emitter).
 
-        Returns the name of the output, or a sequence of names where there are several.
-
-        Default: one ONNX operator of the same name with `onnx_attributes`, of which those in
-        `as_inputs` become initializers of int64.
+        Returns the name of the output, or a sequence of names if there are several. Default: one
+        ONNX operator of this name with `onnx_attributes`; those in `as_inputs` become initializers.
         """
         attributes = dict(self.onnx_attributes())
         more = [emit.const(attributes.pop(name), DType.INT64) for name in self.as_inputs]
         return emit(self.name, *values, *more, **attributes)
 
     as_inputs: ClassVar[tuple[str, ...]] = ()
-    """The attributes that ONNX takes as inputs, behind the tensors."""
+    """Names of the attributes that ONNX takes as inputs, after the tensors."""
 
     def onnx_attributes(self) -> dict[str, Any]:
         """The attributes of the default lowering. Default: the declared ones, by their names."""
@@ -131,13 +126,13 @@ class OpSpec(Typed, Numeric):
 
     @per_input
     def executes(self, *inputs: TensorType) -> Iterable[tuple[OpSpec, list[TensorType]]]:
-        """The operators inside of it, with their inputs' types. Default: none."""
+        """The operators inside this one (steps of a body), with their input types."""
         return ()
 
     # -- where others fail --------------------------------------------------------------------
 
     def refusal(self, exporter: str, opset: int, *inputs: TensorType) -> str:
-        """Why the operator on such inputs (concrete or not) is not for an exporter; or ""."""
+        """Why the exporter cannot export the operator with such inputs; "" if it can."""
         for declared in self.unexportable:
             if declared.exporter == exporter and declared.covers(exporter, opset, inputs):
                 return declared.reason
@@ -148,7 +143,7 @@ class OpSpec(Typed, Numeric):
 
 
 def operator(cls: type[S]) -> type[S]:
-    """Mark a class as a complete operator spec, so that registries find it."""
+    """Marks a class as a complete operator spec, so that registries find it."""
     cls.operator_name = cls.name = vars(cls).get("name") or cls.__name__
     cls.onnx_domain = cls.name.rpartition(".")[0]
     cls.since = max(cls.since, 13) if cls.onnx_domain else cls.since
@@ -156,7 +151,7 @@ def operator(cls: type[S]) -> type[S]:
 
 
 def dtypes_of(spec: type[OpSpec], count: int, binding: Mapping[str, DType]) -> list[DType]:
-    """One dtype per input for a binding of the type variables."""
+    """The dtype of each of `count` inputs. binding: dtypes by type variable."""
     return [binding[p.var] for p in spec.patterns(count)]
 
 

@@ -1,4 +1,4 @@
-"""The registry of operator specs: built-in and third-party ones, both by entry point."""
+"""The registry of operator specs; built-in and third-party packages are found by entry point."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 ENTRY_POINTS = "nnfuzz.opspecs"
 EXPANDED = "Expanded"
-"""The name of nnfuzz.operators.expanded.Expanded in a graph; the module loads PyTorch."""
+"""The name of the class Expanded, whose module loads PyTorch when it is imported."""
 
 
 class OpRegistry:
     """Operator classes by name, in order of registration, and their waivers.
 
-    notes: installed packages that are left out since they are broken, a line for each.
+    notes: one line for each installed package that was left out because it is broken.
     """
 
     def __init__(self, specs: Iterable[type[OpSpec]] = (), waivers: Waivers = NONE) -> None:
@@ -41,7 +41,7 @@ class OpRegistry:
             self.add(spec)
 
     def add(self, spec: type[OpSpec]) -> None:
-        """Raises: ValueError if another class has the name already."""
+        """Register a class. Raises: ValueError if another class has the same name."""
         known = self._specs.get(spec.name)
         if known is not None and known is not spec:
             raise ValueError(
@@ -51,9 +51,9 @@ class OpRegistry:
         self._specs[spec.name] = spec
 
     def get(self, name: str) -> type[OpSpec]:
-        """`Opaque` and `Expanded`, which are never listed, are always known.
+        """The operator class of a name; `Opaque` and `Expanded` are known although never listed.
 
-        Raises: KeyError naming close ones.
+        Raises: KeyError that suggests similar names.
         """
         if name == Opaque.name:
             return Opaque
@@ -68,26 +68,26 @@ class OpRegistry:
 
     @cached_property
     def expanded(self) -> type[Expanded]:
-        """`Expanded` whose graphs consist of operators of this registry."""
+        """The class `Expanded`, with its graphs made of this registry's operators."""
         from nnfuzz.operators.expanded import Expanded
 
         return type(Expanded.name, (Expanded,), {"lookup": self.get})
 
     def of_domains(self, domains: Iterable[str]) -> list[type[OpSpec]]:
-        """The operators of ONNX's own domain and of some others. Raises: KeyError for a domain of
-        no operator."""
+        """The operators of ai.onnx and of the given domains. Raises: KeyError for an unknown
+        domain."""
         known = sorted({spec.onnx_domain for spec in self.specs()} - {""})
         for unknown in (domain for domain in domains if domain not in known):
             raise KeyError(f"unknown domain {unknown!r}; known: ai.onnx, {', '.join(known)}")
         return [spec for spec in self.specs() if spec.onnx_domain in ("", *domains)]
 
     def select(self, names: Iterable[str]) -> OpRegistry:
-        """The registry restricted to some operators. Raises: KeyError for an unknown one."""
+        """A registry of the named operators only. Raises: KeyError for an unknown one."""
         return OpRegistry((self.get(name) for name in names), self.waivers)
 
     def add_module(self, module: ModuleType) -> None:
-        """Register every class in a module (and, for a package, its modules) marked @operator, and
-        the waivers that they declare as WAIVERS."""
+        """Register every class marked `@operator` in a module, or in all modules of a package, and
+        the waivers that these modules declare as WAIVERS."""
         for part in modules(module):
             for item in list(vars(part).values()):
                 if isinstance(item, type) and "operator_name" in vars(item):
@@ -97,10 +97,10 @@ class OpRegistry:
 
     @classmethod
     def load(cls, plugins: Iterable[ModuleType] = ()) -> OpRegistry:
-        """Everything installed under the entry-point group, then the given plug-in modules.
+        """All operators of installed packages (by entry point), then those of the plug-in modules.
 
-        An installed package that is broken is left out, with a note; the built-in one is not.
-        Raises: KeyError if there are waivers on an unknown operator.
+        A broken third-party package is left out with a note; a broken built-in one raises. Raises:
+        KeyError if a waiver names an unknown operator.
         """
         registry = cls()
         for module in installed(registry.notes.append):
@@ -111,7 +111,7 @@ class OpRegistry:
         return registry
 
     def _with_installed(self, module: ModuleType) -> OpRegistry:
-        """The registry with the operators of a package; without them, and a note, if they clash."""
+        """The registry with a package's operators; without them, and with a note, if that fails."""
         trial = OpRegistry(self.specs(), self.waivers)
         trial.notes = self.notes
         try:
@@ -147,7 +147,7 @@ class OpRegistry:
 def installed(note: Callable[[str], None] = lambda line: None) -> list[ModuleType]:
     """The modules and packages of the entry-point group, the built-in one first.
 
-    Others that cannot be imported, or end the program, are left out. note: gets a line for each.
+    A third-party one that fails to import is left out; `note` is called with one line about it.
     """
     points = sorted(entry_points(group=ENTRY_POINTS), key=lambda p: (p.name != "builtin", p.name))
     loaded = [point.load() for point in points[:1]]
@@ -178,9 +178,10 @@ _ROOMS = ("ir", "operators", "solve", "materialize", "generate", "inputs")
 
 
 def specs_digest(plugins: Iterable[str] = (), further: Iterable[str] = ()) -> str:
-    """A digest of everything that decides a probe's model: sources, plug-ins, versions.
+    """A digest of everything that a probe (a test of one operator) depends on: nnfuzz's sources,
+    plug-ins, versions of operator packages.
 
-    further: rooms of nnfuzz whose sources count as well.
+    further: sub-packages of nnfuzz whose sources are included as well.
     """
     digest = hashlib.sha256()
     for path in _sources(plugins, (*_ROOMS, *further)):

@@ -1,7 +1,7 @@
 """Bounds of rounding errors: of elementary functions, of underflow, and of sums in any order.
 
-`u` is the unit roundoff of the dtype that is computed in: 2^-24 for float32. These widen the
-intervals of `nnfuzz.operators.intervals`, by way of an operator's `radius`.
+`u` is the unit roundoff of the dtype that is computed in: 2^-24 for float32. An operator's `radius`
+uses these bounds to widen the intervals of `nnfuzz.operators.intervals`.
 """
 
 from __future__ import annotations
@@ -13,36 +13,34 @@ import torch
 from torch import Tensor
 
 SINGLE = 2.0**-24
-"""Unit roundoff of float32. Processors' and compilers' own approximations of functions are of this
-type; narrower types are computed in it and rounded, or step by step, and float64 by libm."""
+"""Unit roundoff of float32, in which processors and compilers approximate functions. Narrower
+dtypes are computed in float32 and rounded, or step by step; float64 is computed by libm."""
 
 
 def largest_whole(x: Tensor) -> float:
-    """The largest integer up to which the integer dtype of a tensor and float64 hold all: a detour
-    through float64 is exact until then."""
+    """The largest number up to which an integer tensor's dtype and float64 hold every integer."""
     return float(min(torch.iinfo(x.dtype).max, 1 << 53))
 
 
 def elementary(u: float) -> float:
     """Relative error of an elementary function, in unit roundoffs.
 
-    In float64 that of libm, one unit in the last place and a half; in others that of an
-    approximation, the rounding of the result included.
+    In float64, that of libm: 1.5 ULP. In others, that of an approximation with a rounded result.
     """
     return 3.0 if u < SINGLE else 5.0
 
 
 def stepwise(u: float) -> float:
-    """`elementary` for a step of another function, whose own approximation is admitted beside.
+    """`elementary` for a function that is one step of another function.
 
-    A type narrower than float32 is computed in float32 and rounded, or gives one of the two
-    neighbours of the true value: one unit in the last place.
+    A dtype narrower than float32 is computed in float32 and rounded, or the result is one of the
+    two neighbours of the true value: an error of at most 1 ULP.
     """
     return 2.0 if u > SINGLE else elementary(u)
 
 
 def growth(k: float) -> float:
-    """g(k): the error of a sum of k rounded terms in any order, in units of u times the sum."""
+    """The error of a sum of k rounded terms in any order, in units of u times the absolute sum."""
     return float(k) + 1.0
 
 
@@ -54,22 +52,23 @@ def greatest(u: float) -> float:
 def underflow(u: float) -> float:
     """Absolute error of a result that underflows in the dtype with unit roundoff u.
 
-    No CPU or compiler flushes float16 to zero, so that is a subnormal, as with 8-bit floats;
-    the others are flushed.
+    It is the least subnormal number for float16 and 8-bit floats, which no CPU or compiler flushes
+    to zero; for other dtypes it is the least normal number.
     """
     return _TINY.get(u, 2.0**-1022)
 
 
 def lost_terms(u: float, k: float, s: Tensor) -> Tensor:
-    """What a sum of k products lacks where these underflow; s: the sum of their absolute values."""
+    """Error of a sum of k products of which some underflow; s: the sum of their absolute values."""
     return s.clamp(max=k * underflow(u))
 
 
 def faded(u: float) -> float:
-    """The error of an exponential below twice the least normal number of float32.
+    """The error of an exponential below twice the least normal number of float32; 0 for dtypes with
+    other exponents.
 
-    Processors' own are 2^n times a power between 1/2 and 2, and 2^n is 2 * 2^(n - 1), since 2^128
-    is no float32: what is flushed to zero is 2^(n - 1). 0 for types with other exponents.
+    Implementations compute exp as p * 2^n with p between 1/2 and 2, and 2^n as 2 * 2^(n - 1)
+    because float32 does not hold 2^128. Then 2^(n - 1) may be flushed to zero.
     """
     return underflow(u) if underflow(u) == underflow(SINGLE) else 0.0
 
@@ -91,8 +90,7 @@ _TINY = {
 
 
 def rounding_error(u: float, x: Tensor) -> Tensor:
-    """By how much numbers move when they are rounded to the dtype with unit roundoff u; 0 for its
-    own ones."""
+    """Absolute errors of rounding numbers to the dtype with unit roundoff u; 0 for exact ones."""
     dtype = _DTYPES.get(u)
     return torch.zeros_like(x) if dtype is None else (x.to(dtype).to(x.dtype) - x).abs()
 
@@ -110,13 +108,13 @@ def sum_radius(
 ) -> Tensor:
     """Error of a sum: k terms, s the sum of their absolute values, y their sum if it is known.
 
-    products: whether the terms are products, which are rounded before they are added, as is the
-    sum once more behind. Whatever the order, every partial sum of terms that add up to y lies
-    between the sum of the negative ones and that of the positive ones, so it is (s + |y|) / 2 at
-    most, and its rounding error u times that. partial: of that greatest partial sum, a bound of
-    what all of them add up to in absolute value, such as `largest_first`.
-    Infinite where some order of summation may overflow. k u < 1/2 is not required: u k s holds.
-    Source: N. J. Higham, Accuracy and Stability of Numerical Algorithms, section 4.2.
+    products: whether the terms are products, which are rounded before they are added, and the sum
+    once more afterwards. In any order, a partial sum lies between the sum of the negative terms and
+    that of the positive ones, so it is at most (s + |y|) / 2, and its rounding error u times that.
+    partial: maps this bound of one partial sum to a bound of the sum of all partial sums' absolute
+    values (such as `largest_first`). The result is infinite if some order may overflow. The bound u
+    k s holds even where k u >= 1/2. Source: N. J. Higham, Accuracy and Stability of Numerical
+    Algorithms, section 4.2.
     """
     radius = s * (u * growth(k))
     if y is not None:
@@ -132,15 +130,15 @@ def sum_radius(
 
 
 def by_squares(squares: Tensor, k: float) -> Callable[[Tensor], Tensor]:
-    """`largest_first` where only the sum of the terms' squares is known: `partial` of `sum_radius`.
+    """A `partial` of `sum_radius` for terms of which only the sum of squares is known.
 
-    By Cauchy and Schwarz, n terms add up to the root of n times that sum at most. Squares that may
-    have underflown say nothing.
+    By Cauchy and Schwarz, n terms sum to at most sqrt(n * squares). Squares that may have
+    underflown are not used.
     """
 
     def bound(most: Tensor) -> Tensor:
         root = torch.where(squares > 1e-100, squares, math.inf).sqrt()
-        # So many terms stay below `most`; the sum of their roots is below its integral.
+        # `few` partial sums stay below `most`; the sum of their square roots is below its integral.
         few = (most / root).square().floor().clamp(min=1, max=k)
         return root * ((few + 1) ** 1.5 - 2**1.5) * (2 / 3) + (k - few) * most
 
@@ -148,12 +146,12 @@ def by_squares(squares: Tensor, k: float) -> Callable[[Tensor], Tensor]:
 
 
 def largest_first(terms: Tensor, axes: Sequence[int], most: Tensor) -> Tensor:
-    """The sum of the partial sums of numbers >= 0 along axes, each of them `most` at most.
+    """Upper bound of the sum of all partial sums of terms >= 0, each partial sum capped at `most`.
 
-    terms: absolute values. most: with these axes kept as size 1. Result: shaped like `most`.
-    Holds for every order and every tree of additions: of their k - 1 results, sorted by how many
-    terms are in them, the i-th has i + 1 terms at most, which add up to no more than the i + 1
-    largest ones.
+    terms: absolute values. axes: those that are summed over. most: shaped like the result, with
+    these axes kept as size 1. The bound holds for every order and tree of additions: of the k - 1
+    partial sums, sorted by their number of terms, the i-th has at most i + 1 terms, and these sum
+    to at most the i + 1 largest terms.
     """
     rank = terms.dim()
     over = sorted(a % rank for a in axes)

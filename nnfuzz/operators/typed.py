@@ -1,4 +1,4 @@
-"""The types of an operator: its admitted inputs, its outputs, and its backward insertion."""
+"""The types of an operator: admitted inputs, outputs, and input types for backward insertion."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from nnfuzz.operators.draw import Draw
 Range = tuple[float, float]
 ANY_RANGE: Range = (-math.inf, math.inf)
 ROOM = 1e-3
-"""The overlap of two ranges that a search needs to hit values inside of both."""
+"""The least overlap of two ranges with which a search can hit values inside both."""
 
 DEEPEST = 10
-"""The rank of the deepest tensors that models of others may have."""
+"""The greatest rank of tensors in imported models."""
 
 R = TypeVar("R")
 
@@ -29,13 +29,13 @@ R = TypeVar("R")
 def per_input(method: Callable[..., R]) -> Callable[..., R]:
     """Marks a method of the contract that takes one argument per input of the operator.
 
-    Overrides name the inputs, as `def torch(self, x, weight)`; type checkers admit any number.
+    Overrides name the inputs, as in `def torch(self, x, weight)`; type checkers accept any number.
     """
     return method
 
 
 def meets(range_: Range, bounds: Range) -> bool:
-    """Whether a range lies inside of bounds or overlaps with them by more than a single point."""
+    """Whether a range lies inside `bounds`, or overlaps with them by at least `ROOM`."""
     (lo, hi), (least, most) = range_, bounds
     return least <= lo <= hi <= most or min(hi, most) - max(lo, least) >= ROOM
 
@@ -44,12 +44,12 @@ def meets(range_: Range, bounds: Range) -> bool:
 class In:
     """Pattern of one input.
 
-    var: name of the type variable; inputs that share it share their dtype.
-    dtypes: what the variable ranges over (only the first pattern of a variable counts).
-    ranks: inclusive range of the ranks that are generated.
-    weight: usually a parameter of the model, so usually a fresh placeholder.
-    index: its values are bounded by a shape, so always a fresh placeholder (see `integer_range`).
-    narrow: few values are valid (scales of quantisation), so always a fresh placeholder as well.
+    var: name of the type variable; inputs with the same variable have the same dtype. dtypes: those
+    that the variable may have (only the first pattern of a variable counts). ranks: inclusive range
+    of generated ranks. weight: the input is usually a parameter of the model, so usually a fresh
+    placeholder (a value that no node computes). index: its values are limited by a shape (see
+    `integer_range`), so it is always a fresh placeholder. narrow: few values are valid (scales of
+    quantisation), so it is always a fresh placeholder, too.
     """
 
     var: str = "T"
@@ -60,32 +60,32 @@ class In:
     narrow: bool = False
 
     def ranked(self, rank: int) -> bool:
-        """Whether generation gives it tensors of that rank."""
+        """Whether generation may use a tensor of that rank here."""
         return self.ranks[0] <= rank <= self.ranks[1]
 
     @property
     def deepest(self) -> int:
-        """The greatest rank that it admits: more than is generated where any rank goes."""
+        """The greatest rank in imported models, which is higher than in generated ones."""
         return DEEPEST if self.ranks[0] <= 2 and self.ranks[1] >= 4 else self.ranks[1]
 
     @property
     def fresh(self) -> bool:
-        """Whether nothing may compute it."""
+        """Whether the input must be a placeholder, which no node computes."""
         return self.index or self.narrow
 
 
 MOST = 1 << 12
-"""Inputs of an operator of a foreign model."""
+"""The most inputs of a variadic operator in an imported model."""
 Place = tuple[str, int]
-"""A file, and a line in it."""
+"""A file, and a line number in it."""
 KEPT = 1 << 12
-"""Classes (with numbers of inputs) whose patterns are evaluated once."""
+"""Cache size: how many classes (per number of inputs) keep their patterns."""
 
 
 class ConstraintError(ValueError):
-    """Inputs or attributes that an operator's `requires` does not admit.
+    """Inputs or attributes that do not satisfy an operator's patterns or `requires`.
 
-    place: file and line of the condition in `requires` that does not hold; None for a pattern.
+    place: file and line of the violated condition in `requires`; None for a pattern.
     """
 
     def __init__(self, text: str, place: Place | None = None) -> None:
@@ -94,11 +94,10 @@ class ConstraintError(ValueError):
 
 
 class Typed(Attributed):
-    """The typing rules `requires` and `type_transfer`, and their consequences.
+    """The typing rules of an operator: patterns, `requires` and `type_transfer`.
 
-    inputs: the input patterns; the last one repeats between `variadic[0]` and `variadic[1]` times
-    in all where `variadic` is set. output: a type variable, a DType or the name of an attribute
-    that holds a DType.
+    inputs: the input patterns. variadic: least and greatest number of inputs, if the last pattern
+    may repeat. output: a type variable, a DType, or the name of an attribute that holds a DType.
     """
 
     inputs: ClassVar[tuple[In, ...]] = (In(),)
@@ -106,15 +105,15 @@ class Typed(Attributed):
     output: ClassVar[str | DType] = "T"
 
     takes_empty: ClassVar[bool] = False
-    """Whether inputs and outputs may have no elements, as a dimension of 0 makes them.
+    """Whether inputs and outputs may be empty, with a dimension of 0.
 
-    Meaning, intervals and domain then bear such tensors; `ops check` holds them against ONNX.
+    `torch`, `interval` and `domain` must then accept such tensors; `ops check` compares with ONNX.
     """
 
     @classmethod
     @lru_cache(maxsize=KEPT)
     def patterns(cls, count: int) -> tuple[In, ...]:
-        """The input patterns for an arity."""
+        """The input patterns for `count` inputs."""
         inputs = cls.inputs
         if count == len(inputs):
             return inputs
@@ -129,21 +128,21 @@ class Typed(Attributed):
     @classmethod
     @lru_cache(maxsize=KEPT)
     def most_inputs(cls) -> int:
-        """The greatest number of inputs that it admits: more than are generated of the same."""
+        """The greatest number of inputs in imported models; generated ones have fewer."""
         most = cls.arity()[1]
         return MOST if most > len(cls.inputs) else most
 
     @classmethod
     @lru_cache(maxsize=KEPT)
     def reads_indices(cls) -> bool:
-        """Whether the elements of some inputs are indices."""
+        """Whether some inputs hold indices."""
         return any(pattern.index for pattern in cls.inputs)
 
     @classmethod
     def bound(cls) -> dict[str, int]:
-        """Per type variable, the first input that binds it; those of optional inputs are left out.
+        """Per type variable, the position of the first required input that has it.
 
-        What these are bound to names a signature, whether the optional inputs are there or not.
+        The dtypes of these inputs name a signature, so optional inputs do not change it.
         """
         first: dict[str, int] = {}
         for position, pattern in enumerate(cls.inputs[: max(1, cls.arity()[0])]):
@@ -152,7 +151,7 @@ class Typed(Attributed):
 
     @classmethod
     def signatures(cls) -> list[tuple[dict[str, DType], DType]]:
-        """Every admissible binding of the type variables, with the output's dtype."""
+        """All combinations of dtypes: (dtype by type variable, dtype of the output)."""
         domains: dict[str, tuple[DType, ...]] = {}
         for pattern in cls.inputs:
             domains.setdefault(pattern.var, pattern.dtypes)
@@ -189,28 +188,28 @@ class Typed(Attributed):
     @classmethod
     @lru_cache(maxsize=KEPT)
     def _admitted(cls, count: int) -> tuple[tuple[str, tuple[DType, ...], int, int], ...]:
-        """Per input: its type variable with the dtypes of that, least and greatest rank."""
+        """Per input: its type variable, the dtypes of that variable, least and greatest rank."""
         dtypes = {pattern.var: pattern.dtypes for pattern in reversed(cls.inputs)}
         return tuple((p.var, dtypes[p.var], p.ranks[0], p.deepest) for p in cls.patterns(count))
 
     @per_input
     def requires(self, *inputs: TensorType) -> Iterable[Bool]:
-        """Conditions under which the operator is defined; dtypes and ranks are already matched.
+        """Conditions under which the operator is defined; dtypes and ranks are checked before.
 
-        Pure: no dice, no environment, no writing to self.
+        It must be pure: no random choices, no environment, no change of `self`.
         """
         return ()
 
     @per_input
     def type_transfer(self, *inputs: TensorType) -> list[TensorType]:
-        """The output types, given inputs that satisfy `requires`. Default: like the first input."""
+        """The output types, given inputs that satisfy `requires`. Default: as the first input."""
         return [TensorType(self.output_dtype(*inputs), inputs[0].shape)]
 
     def complete(self, draw: Draw, first: TensorType, dtypes: Sequence[DType]) -> list[TensorType]:
-        """Types for all inputs (first one given) with which `requires` is likely to hold.
+        """Types for all inputs, given the first, with which `requires` is likely to hold.
 
-        Used for inputs that become fresh placeholders. `dtypes` has one entry per input.
-        Default: fresh dimensions, the first input's rank where the pattern admits it.
+        They become fresh placeholders. dtypes: one per input. Default: fresh dimensions, with the
+        rank of the first input if the pattern admits it.
         """
         types = [first]
         for pattern, dtype in zip(self.patterns(len(dtypes))[1:], dtypes[1:]):
@@ -220,18 +219,18 @@ class Typed(Attributed):
 
     @classmethod
     def input_rank(cls, draw: Draw, output_rank: int) -> int | None:
-        """The rank of the first input behind an output of that rank; None if there is none."""
+        """A rank of the first input that gives the output this rank; None if there is none."""
         return output_rank
 
     def infer_input_types(
         self, draw: Draw, first: TensorType, dtypes: Sequence[DType], output: TensorType
     ) -> list[TensorType]:
-        """Input types that can yield `output` (backward insertion).
+        """Input types with which the operator can yield `output` (backward insertion).
 
-        `first` has fresh dimensions and was used to draw the attributes. The engine adds the
-        constraint that `type_transfer` of the answer equals `output`, so an answer may be a guess;
-        one that fits by construction saves solver calls. Default: the output's sizes along the
-        axes that `type_transfer` leaves alone, those of `first` along the others.
+        first: type of the first input with fresh dimensions, for which the attributes were drawn.
+        The engine then requires `type_transfer` of the result to equal `output`, so a guess will
+        do, but an exact answer saves solver calls. Default: the sizes of `output` along axes that
+        `type_transfer` keeps, those of `first` along others.
         """
         types = self.complete(draw, first, dtypes)
         sizes = self.type_transfer(*types)[0].shape
@@ -244,16 +243,16 @@ class Typed(Attributed):
         return self.complete(draw, first.with_shape(shape), dtypes)
 
     def without_input(self, position: int) -> Self | None:
-        """The operator for one input less, where it can do without. Default: as `variadic` says.
+        """The operator without one input, or None if it needs that. Default: as `variadic` says.
 
-        Whether the remaining ones are enough is for `check` to say.
+        `check` tells whether the remaining inputs are enough.
         """
         return self if self.variadic and position > 0 else None
 
     def check(self, *inputs: TensorType) -> None:
         """Check concrete inputs against the patterns and `requires`.
 
-        Raises: ConstraintError naming the operator and the condition.
+        Raises: ConstraintError that names the operator and the condition.
         """
         count, lo, hi = len(inputs), self.arity()[0], self.most_inputs()
         if not lo <= count <= hi:
@@ -286,7 +285,7 @@ class Typed(Attributed):
 
 
 def _place(conditions: Iterable[Bool]) -> Place | None:
-    """Where a generator of conditions, or the one that it delegates to, stands at the moment."""
+    """File and line at which a suspended generator of conditions (or its sub-generator) stands."""
     while (inner := getattr(conditions, "gi_yieldfrom", None)) is not None and hasattr(
         inner, "gi_frame"
     ):

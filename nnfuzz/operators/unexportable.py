@@ -1,4 +1,4 @@
-"""Declarations of operators that PyTorch's exporters get wrong, so that generation avoids them."""
+"""Declarations of cases that PyTorch's exporters get wrong, so that generation avoids them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ FROM_PYTORCH = ("torchscript", "dynamo")
 
 @dataclass(frozen=True)
 class Unexportable:
-    """Where an exporter refuses a correct operator, or exports it wrong, and why.
+    """A case in which an exporter refuses a correct operator, or exports it wrongly, and why.
 
-    exporter: "torchscript" or "dynamo". dtypes: only where an input has one of these; empty means
-    any. scalars: only where so many of those inputs (or all, if there are fewer) have rank 0.
-    below: only under that opset; 0 means at all.
+    exporter: "torchscript" or "dynamo". dtypes: the case needs an input of one of these; empty:
+    any. scalars: it needs this many of those inputs (or all, if there are fewer) to have rank 0.
+    below: only at opsets below this one; 0: at all opsets.
     """
 
     exporter: str
@@ -28,7 +28,7 @@ class Unexportable:
     below: int = 0
 
     def covers(self, exporter: str, opset: int, types: Sequence[TensorType]) -> bool:
-        """Whether an operator with these inputs (shapes may be symbolic) is out of bounds."""
+        """Whether the case applies to inputs of these types (shapes may be symbolic)."""
         if not self.concerns(exporter, opset, [t.dtype for t in types]):
             return False
         ranks = [t.rank for t in types if not self.dtypes or t.dtype in self.dtypes]
@@ -44,7 +44,7 @@ class Unexportable:
 
 
 def unknown_dtype(exporter: str, dtypes: Iterable[DType]) -> bool:
-    """Whether PyTorch's exporters have no such operator because it computes with a carrier's dtype.
+    """Whether PyTorch's exporters lack the operator, since PyTorch holds a dtype in a wider one.
 
     Direct emission knows every dtype.
     """

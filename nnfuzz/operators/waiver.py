@@ -1,7 +1,7 @@
-"""Waivers: where a reference implementation gets an operator wrong, and the clause that decides.
+"""Waivers: cases in which a reference implementation is wrong, with the clause that proves it.
 
-A module of operators, or one beside it, declares them as `WAIVERS`: tuples of `Waiver` by the
-operator's name. The registry merges those of all modules.
+A module of operators declares them as `WAIVERS`: tuples of `Waiver` by the operator's name. The
+registry merges the waivers of all modules.
 """
 
 from __future__ import annotations
@@ -16,17 +16,15 @@ from nnfuzz.ir.types import TensorType
 
 @dataclass(frozen=True)
 class Waiver:
-    """Where a reference implementation departs from the ONNX standard on an operator.
+    """A case in which a reference implementation deviates from the ONNX standard.
 
-    implementation: "onnx.reference", "function body" (the one that the operator's schema has),
-    or a backend's name. claim: what it does instead, with the version that was looked at. clause:
-    the words of the standard that decide, after the operator and version that they are from.
-    dtypes: only where an input or output has one of these; empty means any. where: only where this
-    holds of the operator and its input types; None means always. below: only under that opset; 0
-    means at all. until: the implementation's release that is right; "" while there is none. known:
-    the thread of its project's tracker, where there is one.
-    `tests/check/test_waivers.py` fails for a waiver that a new version of the implementation makes
-    obsolete.
+    implementation: "onnx.reference", "function body" (of the operator's schema), or a backend's
+    name. claim: what the implementation does, and its version. clause: the words of the standard
+    that decide, preceded by the operator and version. dtypes: the case needs an input or output of
+    one of these; empty: any. where: predicate over the operator and its input types; None: always.
+    below: only at opsets below this one; 0: at all opsets. until: the first release that is right;
+    "" while there is none. known: address of the upstream issue, if any.
+    `tests/check/test_waivers.py` fails for a waiver that a new release makes obsolete.
     """
 
     implementation: str
@@ -39,7 +37,7 @@ class Waiver:
     known: str = ""
 
     def covers(self, op: Any, opset: int, types: Sequence[TensorType]) -> bool:
-        """Whether the implementation is not to be trusted with an instance (types are concrete)."""
+        """Whether the case applies to an operator instance with concrete input types."""
         if self.below and opset >= self.below:
             return False
         if self.dtypes:
@@ -59,16 +57,16 @@ class Waivers:
         return iter(self._declared)
 
     def of(self, name: str) -> tuple[Waiver, ...]:
-        """The waivers of one operator, in order of declaration."""
+        """The waivers of an operator, in order of declaration."""
         return self._declared.get(name, ())
 
     def and_also(self, more: Mapping[str, Sequence[Waiver]]) -> Waivers:
-        """These waivers and others, each once."""
+        """These waivers and further ones, without duplicates."""
         names = dict.fromkeys([*self, *more])
         return Waivers({n: list(dict.fromkeys([*self.of(n), *more.get(n, ())])) for n in names})
 
     def covering(self, op: Any, opset: int, types: Sequence[TensorType]) -> list[Waiver]:
-        """Waivers that apply to an operator, or to its bodies, on concrete types at an opset."""
+        """Waivers that apply to an operator, or to operators inside it. types: concrete."""
         waivers = [d for d in self.of(op.name) if d.covers(op, opset, types)]
         for inner, inputs in op.executes(*types):
             waivers += self.covering(inner, opset, inputs)
@@ -79,16 +77,16 @@ NONE = Waivers()
 
 
 def reference(claim: str, clause: str, **scope: Any) -> Waiver:
-    """Where onnx.reference is wrong; scope: the further fields of `Waiver`."""
+    """A waiver for onnx.reference. scope: further fields of `Waiver`."""
     return Waiver("onnx.reference", f"{claim} (onnx 1.23)", clause, **scope)
 
 
 def rounds(what: str, clause: str, **scope: Any) -> Waiver:
-    """Where onnx.reference has float32 numbers on the way, which shows if the type is float64."""
+    """A waiver for onnx.reference, which computes `what` in float32 even for float64."""
     claim = f"computes {what} in float32, whatever the type"
     return reference(claim, clause, dtypes=(DType.FLOAT64,), **scope)
 
 
 def body(claim: str, clause: str, **scope: Any) -> Waiver:
-    """Where the function body of an operator's schema, run by onnx.reference, is wrong."""
+    """A waiver for the function body of an operator's schema, as onnx.reference runs it."""
     return Waiver("function body", f"{claim} (onnx 1.23)", clause, **scope)

@@ -1,8 +1,9 @@
-"""Intervals of variables and expressions (third interpretation), propagation, and a search on top.
+"""Intervals of variables and expressions (third interpretation), propagation, and a search.
 
-Revision is the HC4 scheme: bounds flow up from the variables, a constraint's truth flows back down
-and narrows them (Benhamou et al., "Revising hull and box consistency", ICLP 1999). It is incomplete
-by design: it settles the small systems that one insertion adds, and leaves the rest to Z3.
+Each constraint is revised by the HC4 scheme: bounds of variables give bounds of expressions, and
+the truth of the constraint narrows them again (Benhamou et al., "Revising hull and box
+consistency", ICLP 1999). This is incomplete by design: it solves the small systems that one
+insertion adds, and leaves the rest to Z3.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ class Contradiction(Exception):
 
 
 class Domains:
-    """Inclusive intervals of variables; variables without an entry keep their declared domain.
+    """Inclusive intervals of variables; variables without an entry have their declared domain.
 
-    values: values of expressions that the domains decide. Domains only shrink, so values remain
-    valid until a trial is undone.
+    values: of expressions that the intervals decide. Intervals only shrink, so values remain valid
+    until a trial is undone.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class Domains:
         self.decided.append(e)
 
     def take_back(self, box: dict[Var, tuple[int, int]], decided: int) -> None:
-        """Return to earlier domains; `decided`: how many expressions were decided then."""
+        """Restore an earlier state: its intervals (`box`) and number of decided expressions."""
         self.box = box
         self.changed.clear()
         for e in self.decided[decided:]:
@@ -93,7 +94,7 @@ class Domains:
         del self.decided[decided:]
 
     def truth(self, c: Bool) -> bool | None:
-        """True or False where the domains decide the condition, else None."""
+        """True or False if the intervals decide the condition; otherwise None."""
         if c.__class__ is bool:
             return c
         known = self.values.get(c)  # type: ignore[arg-type]
@@ -210,7 +211,7 @@ class Domains:
 
 
 class Propagator:
-    """Constraints, and the domains that they leave to their variables."""
+    """Constraints, and the intervals that they leave to their variables."""
 
     def __init__(
         self,
@@ -218,9 +219,9 @@ class Propagator:
         fixed: Mapping[Var, int] | None = None,
         values: dict[Expr, int] | None = None,
     ) -> None:
-        """values: of expressions under the fixed variables, to be filled further.
+        """fixed: values of variables. values: of expressions under them; a cache that is filled.
 
-        Raises: Contradiction if a constraint is False already.
+        Raises: Contradiction if a constraint is already False.
         """
         self.domains = Domains(fixed, values)
         self.constraints = [c for c in constraints if isinstance(c, BoolExpr)]
@@ -236,7 +237,7 @@ class Propagator:
                 self.readers.setdefault(var, []).append(constraint)
 
     def _settled(self, e: Int | Bool, open_: dict[Var, None], visited: set[Expr]) -> bool:
-        """Whether fixed variables settle an expression; if not, adds the other ones to `open_`."""
+        """Whether fixed variables decide an expression; if not, `open_` gets its other ones."""
         if not isinstance(e, Expr):
             return True
         if e.op == "var":
@@ -256,11 +257,11 @@ class Propagator:
 
     @property
     def vars(self) -> list[Var]:
-        """The free variables, in order of first appearance."""
+        """The variables that are not fixed, in order of first appearance."""
         return list(self.readers)
 
     def propagate(self, constraints: Iterable[BoolExpr] | None = None, steps: int = 200) -> None:
-        """Narrow until nothing changes or `steps` revisions are spent. Raises: Contradiction."""
+        """Narrow intervals by at most `steps` revisions. Raises: Contradiction."""
         queue = list(self.constraints if constraints is None else constraints)
         domains = self.domains
         while queue and steps:
@@ -274,7 +275,7 @@ class Propagator:
                 domains.changed.clear()
 
     def assign(self, var: Var, lo: int, hi: int) -> bool:
-        """Restrict a variable and propagate; undo everything and return False on contradiction."""
+        """Restrict a variable and propagate; on contradiction, undo everything and return False."""
         box, decided = dict(self.domains.box), len(self.domains.decided)
         try:
             self.domains.narrow(var, lo, hi)
@@ -295,13 +296,13 @@ def solve(
     prefer: Mapping[Var, tuple[int, int]] | None = None,
     values: dict[Expr, int] | None = None,
 ) -> dict[Var, int] | None:
-    """Random values for the variables of the constraints (and those in `free`), or None.
+    """Random values for the variables of the constraints and of `free`; None if the search fails.
 
-    Values come from random exponential bins of the ranges that propagation leaves, so they are
-    diverse; a variable in `prefer` takes a value from that interval if it can. `free` variables are
-    settled first, in their order. `fixed` ones keep their values. None means that the search
-    failed, not that there is no solution. values: of expressions under the fixed variables; if
-    there is a result, it holds values under the result as well.
+    The search may fail although a solution exists. Values are drawn from random exponential bins of
+    the ranges that propagation leaves, so they are diverse. fixed: variables that keep their
+    values. free: decided first, in this order. prefer: intervals that values are taken from if
+    possible. values: cache of expressions under the fixed variables; on success it also holds
+    values under the result.
     """
     try:
         system = Propagator(constraints, fixed, values)

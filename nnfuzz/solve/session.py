@@ -1,10 +1,9 @@
-"""A growing constraint system that always has a witness.
+"""A growing system of constraints, with values of all variables that satisfy it (the solution).
 
-The session keeps values for all variables under which every accepted constraint holds. New
-constraints usually concern new variables only, so propagation finds values for these while the
-witness stays. If that fails, a search by propagation changes as little of the witness as possible,
-and Z3 solves the whole system only if that fails too. Constraints are lowered to Z3 at its first
-call, so most graphs never need its context.
+New constraints usually concern new variables only, so propagation finds values for these and the
+solution is extended. If that fails, a search by propagation changes as few earlier values as
+possible, and Z3 solves the whole system only if that fails too. Constraints are given to Z3 at its
+first call, so most graphs never need it.
 """
 
 from __future__ import annotations
@@ -22,10 +21,9 @@ if TYPE_CHECKING:
 
 
 class SolverSession:
-    """Constraints and their witness, a store that stays symbolic; use as a context manager.
-
-    budget: Z3 checks that `extend` may spend in all.
-    """
+    """Constraints and a solution of them, which later constraints may change. Use as a context
+    manager. budget: most Z3 checks that `extend` may make. resources: Z3 resource units per
+    check."""
 
     immediate = False
 
@@ -51,15 +49,15 @@ class SolverSession:
 
     @property
     def checks(self) -> int:
-        """Z3 checks made so far."""
+        """The number of Z3 checks made so far."""
         return self._smt.checks if self._smt else 0
 
     def value(self, e: Int | Bool) -> int | bool:
-        """The value of an expression under the witness. Raises: KeyError for a new variable."""
+        """The value of an expression under the solution. Raises: KeyError for a new variable."""
         return evaluate(e, self.env, self._values)
 
     def known(self, e: Int) -> int | None:
-        """`value`, or None where a variable is new."""
+        """The value of an expression under the solution; None if it has a new variable."""
         try:
             return self.value(e)
         except KeyError:
@@ -72,7 +70,7 @@ class SolverSession:
         accept: Accept = lambda env, values: True,
         smt: bool = False,
     ) -> bool:
-        """See Store. smt: whether to ask Z3 when the witness can not simply be extended."""
+        """As ConstraintStore.extend. smt: whether to ask Z3 if earlier values have to change."""
         open_: list[BoolExpr] = []
         for constraint in constraints:
             if isinstance(constraint, BoolExpr):
@@ -90,10 +88,9 @@ class SolverSession:
         return smt and (self._bend(open_, free, accept) or self._ask(open_, free, accept))
 
     def _bend(self, constraints: list[BoolExpr], free: Sequence[Var], accept: Accept) -> bool:
-        """Extend by new values for the constraints' variables; the other ones keep theirs if they
-        can.
+        """Extend by new values for the constraints' variables, by propagation only.
 
-        Propagation only.
+        Other variables keep their values if possible.
         """
         touched = dict.fromkeys((*free, *variables(*constraints)))
         kept = {var: (value, value) for var, value in self.env.items() if var not in touched}
@@ -117,7 +114,7 @@ class SolverSession:
         return self._move(env, constraints, accept)
 
     def _move(self, env: dict[Var, int], constraints: list[BoolExpr], accept: Accept) -> bool:
-        """Make another solution of the constraints the witness, if it is acceptable."""
+        """Use another solution of the constraints, if `accept` admits it."""
         if not accept(env, {}):
             return False
         self._commit(env)
@@ -127,8 +124,8 @@ class SolverSession:
     def resettle(self, preferences: Mapping[Var, tuple[int, int]]) -> dict[Var, int] | None:
         """New values for all variables under which all constraints hold, or None.
 
-        Propagation and search, without Z3; each variable takes a value that it prefers if it still
-        can when its turn comes, in the order of the preferences.
+        preferences: per variable, an interval that its value is taken from if possible. Variables
+        are decided in this order, by propagation and search, without Z3.
         """
         order = dict.fromkeys((*preferences, *self.env))
         return solve(self.constraints, self.draw, free=order, tries=3, prefer=preferences)
@@ -150,16 +147,16 @@ class SolverSession:
         return model
 
     def mark(self) -> tuple[int, int]:
-        """See Store."""
+        """The present state, for `restore`."""
         return len(self.env), len(self.constraints)
 
     def restore(self, mark: tuple[int, int]) -> None:
-        """See Store."""
+        """Forget all variables and constraints since the mark; Z3 must not have seen them."""
         _shorten(self.env, mark[0])
         del self.constraints[mark[1] :]
 
     def adopt(self, model: dict[Var, int]) -> None:
-        """Make a solution of all constraints the witness."""
+        """Use a solution of all constraints, as Z3 or `resettle` returned it."""
         self._commit({**self.env, **model})
 
     def _commit(self, env: dict[Var, int]) -> None:
@@ -168,6 +165,6 @@ class SolverSession:
 
 
 def _shorten(entries: dict[Any, int], length: int) -> None:
-    """Removes the last entries, so that so many are left."""
+    """Remove the last entries until `length` are left."""
     while len(entries) > length:
         entries.popitem()

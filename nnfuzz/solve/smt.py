@@ -1,9 +1,8 @@
 """Z3 (second interpretation of expressions): the only module that imports z3.
 
-Terms are built through z3's C API: the Python classes on top of it cost ten times as much as
-everything else here. The context does not count references, so every term lives as long
-as its solver; a solver serves one test case. Checks are bounded by z3's resource counter, which,
-unlike a clock, gives the same answer on every machine.
+Terms are built through z3's C API, since its Python classes cost ten times as much as everything
+else here. Terms are not reference-counted and live as long as their solver, which serves one test
+case. Checks are limited by z3's resource counter, which does not depend on the machine.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from nnfuzz.ir.expr import Bool, Expr, Int, Var, bounds
 
 
 class SmtSolver:
-    """An incremental Z3 solver over nnfuzz expressions; use as a context manager or `close`.
+    """An incremental Z3 solver over nnfuzz expressions; use as a context manager or call `close`.
 
-    seed: of z3's own dice. resources: z3 resource units per check, about a million a second.
-    seconds: a last resort per check, 75 times what the resources take on an idle machine; results
-    are reproducible as long as it is not reached.
+    seed: of z3's random choices. resources: z3 resource units per check, about a million per
+    second. seconds: time limit of a check, 75 times what the resources take on an idle machine;
+    results are reproducible as long as it is not reached.
     """
 
     def __init__(self, seed: int = 0, resources: int = 400_000, seconds: float = 30.0) -> None:
@@ -52,7 +51,7 @@ class SmtSolver:
         return z.Z3_mk_string_symbol(self._ctx, name)
 
     def close(self) -> None:
-        """Free everything. Idempotent."""
+        """Free everything. May be called repeatedly."""
         if self._ctx is not None:
             z.Z3_solver_dec_ref(self._ctx, self._solver)
             z.Z3_del_context(self._ctx)
@@ -71,7 +70,7 @@ class SmtSolver:
             z.Z3_solver_assert(self._ctx, self._solver, term)
 
     def push(self) -> None:
-        """Open a scope, which the matching `pop` closes."""
+        """Open a scope; the matching `pop` closes it."""
         z.Z3_solver_push(self._ctx, self._solver)
         self._vars.append([])
 
@@ -83,7 +82,7 @@ class SmtSolver:
         self._terms = {e: t for e, t in self._terms.items() if isinstance(e, Var)}
 
     def check(self) -> dict[Var, int] | None:
-        """Values for all variables, or None when unsatisfiable or out of resources."""
+        """Values for all variables; None if there are none, or if the resources run out."""
         self.checks += 1
         if z.Z3_solver_check(self._ctx, self._solver) != Z3_L_TRUE:
             return None
@@ -137,7 +136,7 @@ class SmtSolver:
         return self._divide(op, e, args)
 
     def _divide(self, op: str, e: Expr, args: list[Any]) -> Any:
-        """Quotient and remainder rounded down: Z3's are, only where the divisor is positive."""
+        """Quotient and remainder rounded down, as Z3's are for positive divisors only."""
         ctx = self._ctx
         make = z.Z3_mk_div if op == "floordiv" else z.Z3_mk_mod
         if bounds(e.args[1])[0] > 0:

@@ -1,6 +1,5 @@
-"""The contract of stores for the constraints and variables of a growing graph; the store without a
-solver, in which every variable gets its final value when it is added.
-"""
+"""The contract of stores for the constraints and variables of a growing graph, and the store
+without a solver, in which every variable gets its final value when it is added."""
 
 from __future__ import annotations
 
@@ -14,18 +13,17 @@ from nnfuzz.operators.draw import Draw, Sizes
 from nnfuzz.solve.propagation import solve
 
 Accept = Callable[[dict[Var, int], dict[Expr, int]], bool]
-"""Decides whether values of the variables are acceptable; its second argument caches values of
-expressions."""
+"""(values of variables, cache of expressions' values) -> whether the values are acceptable."""
 
 
 class ConstraintStore(Protocol):
-    """The constraint store of a growing graph (nnfuzz.generate.growth).
+    """Stores the constraints of a growing graph (nnfuzz.generate.growth).
 
-    draws: the sources of randomness by attempt, the last one for all further attempts; they differ
-    in how a fresh variable is made. writing: the source for motifs, which use a variable several
-    times. immediate: whether every variable gets its final value as soon as it is accepted, so that
-    nothing in the graph is symbolic. env: values under which all constraints hold, of the last
-    variables only if immediate.
+    draws: sources of randomness for the first attempt, the second and so on; the last one serves
+    all further attempts. They differ in how they make a fresh variable. writing: the source for
+    motifs, which use a variable several times. immediate: whether every variable gets its final
+    value as soon as it is accepted, so that the graph is never symbolic. env: values under which
+    all constraints hold; if immediate, only those of the last call.
     """
 
     draws: Sequence[Draw]
@@ -34,16 +32,16 @@ class ConstraintStore(Protocol):
     env: dict[Var, int]
 
     def known(self, e: Int) -> int | None:
-        """The value that an expression has at present; None where a variable is new."""
+        """The present value of an expression; None if it has a new variable."""
         ...
 
     def extend(
         self, constraints: Iterable[Bool], free: Sequence[Var], accept: Accept, smt: bool = False
     ) -> bool:
-        """Add constraints and the new variables in `free` if they can hold, else change nothing.
+        """Add constraints and the new variables in `free`; change nothing if they cannot hold.
 
-        accept: a last check of the values (sizes, costs). smt: whether to ask a solver for values
-        that change earlier ones, where there are no others.
+        accept: a last check of the values (sizes, costs). smt: whether a solver may change earlier
+        values if necessary. Returns whether the constraints were added.
         """
         ...
 
@@ -52,16 +50,16 @@ class ConstraintStore(Protocol):
         ...
 
     def restore(self, mark: tuple[int, int]) -> None:
-        """Forget all constraints since the mark. None of them may have gone to a solver."""
+        """Forget all constraints since the mark; none of them may have been given to a solver."""
         ...
 
 
 LAST = 6
-"""How many of the last sizes may come again (see Sizes)."""
+"""How many of the last sizes may be repeated (`Sizes.again`)."""
 
 
 class EagerDraw(Draw):
-    """Dice whose fresh variables are numbers already: random values of their domains."""
+    """Random choices whose fresh variables are plain numbers, drawn from their domains."""
 
     def __init__(self, rng: random.Random, sizes: Sizes) -> None:
         super().__init__(rng, sizes)
@@ -83,7 +81,7 @@ class EagerDraw(Draw):
 
 
 class DecidedStore:
-    """Variables get values by propagation over the few constraints that come with them.
+    """A store that decides variables at once, by propagating the few constraints added with them.
 
     Values are never revised, so the graph is concrete and constraints need not be stored.
     """
@@ -91,8 +89,8 @@ class DecidedStore:
     immediate = True
 
     def __init__(self, rng: random.Random, sizes: Sizes, eager: bool) -> None:
-        """eager: whether a first attempt draws numbers in place of variables, constraints unseen:
-        most of them hold, and nothing has to be propagated."""
+        """eager: whether the first attempts draw numbers before they look at the constraints; most
+        constraints then hold, and nothing has to be propagated."""
         lazy = Draw(rng, sizes)
         self.writing: Draw = EagerDraw(rng, sizes)
         self.draws: Sequence[Draw] = (self.writing, self.writing, lazy) if eager else (lazy,)

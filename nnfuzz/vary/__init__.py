@@ -1,1 +1,1 @@
-"""Everything that makes a test case other than plain: one table of variations."""
+"""Variations: everything that makes a test case other than plain, in one table."""

@@ -1,4 +1,4 @@
-"""Variations of graphs and their inputs: opsets, sizes, motifs, values at edges."""
+"""Variations of graphs and of their inputs: opset, sizes, motifs, IEEE edge values."""
 
 from __future__ import annotations
 
@@ -29,22 +29,23 @@ if TYPE_CHECKING:
     from nnfuzz.testcase.case import CaseConfig
 
 DIMENSIONS = 4
-"""How many dimensions of a graph may become symbolic ones before it is exported without any."""
+"""How many dimensions of a graph are tried as a symbolic dimension."""
 NOTHING = 0.1
 """Probability that a fresh dimension of a tensor that may be empty is 0."""
 OLD = 0.1
-"""Share of the tests whose models have an opset before WHOLE, where opsets are drawn."""
+"""If opsets are drawn: share of tests with an opset before WHOLE, which lacks many operators."""
 
 
 class Opset(Variation):
-    """The opset of a model is not the newest one that its exporter writes."""
+    """A model whose opset is not the newest one of its exporter."""
 
     name = "opset"
 
     @staticmethod
     def in_order(writers: tuple[str, ...], seed: int, index: int) -> Iterator[str]:
-        """Writers in the order in which the test case of an index tries them: in a share OLD of the
-        tests those of opsets before WHOLE, which lack many operators, are the first.
+        """Writers (exporters at an opset) in the order in which a test case tries them.
+
+        In a share OLD of the tests, opsets before WHOLE, which lack many operators, come first.
         """
         old = tuple(name for name in writers if 0 < opset_of(name) < WHOLE)
         others = tuple(name for name in writers if name not in old)
@@ -64,13 +65,13 @@ class Opset(Variation):
 
 
 class Symbolic(Variation):
-    """A model with a symbolic dimension, which runs at three sizes."""
+    """A model with a symbolic dimension, which is run at three sizes."""
 
     name = setting = "dynamic"
 
     @classmethod
     def applies(cls, config: CaseConfig) -> bool:
-        return True  # it draws in every test, so that its share changes no graph without it
+        return True  # it draws in every test, so that its share changes no other test
 
     def planned(self, test: VariedTest, plan: GraphPlan, rng: random.Random) -> GraphPlan:
         drawn = not plan.corpus and rng.random() < self.share
@@ -88,7 +89,7 @@ class Symbolic(Variation):
 
 
 def _at_several_sizes(resizable: Resizable, rng: random.Random, opset: int) -> Graph | None:
-    """The graph at several sizes (nnfuzz.ir.sizes) for which one model is right, if there is one.
+    """Copies of the graph at several sizes (nnfuzz.ir.sizes) that one model can compute, or None.
 
     Raises: as `emit_model` does.
     """
@@ -105,7 +106,7 @@ def _at_several_sizes(resizable: Resizable, rng: random.Random, opset: int) -> G
 
 
 class Large(Variation):
-    """A graph with a large tensor, where it is made anew."""
+    """A graph with a large tensor; not for graphs made from an earlier one."""
 
     name = setting = "large"
 
@@ -122,7 +123,7 @@ class Large(Variation):
 
 
 class Empty(Variation):
-    """A graph at edges whose tensors may be empty."""
+    """A graph in which tensors may be empty; only in tests with IEEE edge values."""
 
     name, setting = "empty", "empty_share"
 
@@ -138,7 +139,7 @@ class Empty(Variation):
 
 
 class Skeletons(Variation):
-    """A part of a model as people deploy it, in place of the turn of a motif."""
+    """A large part of a deployed model (skeleton), planted in place of a motif."""
 
     name, setting = "skeleton", "skeleton_share"
 
@@ -149,8 +150,9 @@ class Skeletons(Variation):
 
 
 class Motifs(Variation):
-    """Patterns that optimisers look for; with a focus, every second graph begins with an
-    arrangement of its operators or any other motif.
+    """Patterns that optimisers look for (motifs), planted by turns.
+
+    With a focus, only every second graph begins with the motif of its turn.
     """
 
     name, setting = "motif", "motifs"
@@ -177,12 +179,12 @@ class Motifs(Variation):
 
 
 def _keeps_to_focus(test: VariedTest) -> bool:
-    """Whether the graph begins with an operator of the focus."""
+    """Whether the graph begins with an operator of the focus, and so has no motif turn."""
     return bool(test.config.focus) and bool(test.turn % 2)
 
 
 class Edges(Variation):
-    """Inputs with NaN, infinities, signed zeros and subnormals; operators that define results."""
+    """Inputs with NaN, infinities, signed zeros, subnormals; all operators define their results."""
 
     name, setting, probes = "edges", "edge_share", True
 

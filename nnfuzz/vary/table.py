@@ -1,4 +1,4 @@
-"""The table of all variations, in the order in which they apply to a test case."""
+"""The table of all variations, in the order in which they are applied to a test case."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""The contract of a variation: whatever makes a test case other than plain.
+"""The contract of a variation: a feature that makes a test case other than plain.
 
-A test case is made in stages, and a variation takes part in those whose hooks it overrides. All
-hooks return what they are given unless they change it. Randomness is either `rng`, which the stages
-of a test share, or a stream of the test (`VariedTest.stream`): a share that is drawn from a stream
-of its own changes no other draw.
+A test case is made in stages; a variation overrides the hooks of the stages that it changes, and
+the other hooks return their argument. Randomness comes from `rng`, which all stages of a test
+share, or from a named stream (`VariedTest.stream`), whose draws change no others.
 """
 
 from __future__ import annotations
@@ -28,19 +27,19 @@ if TYPE_CHECKING:
 
 
 VERIFIED = 100
-"""One of so many tests has its graph verified."""
+"""The graph of one test in so many is verified."""
 
 
 class NotVaried(Exception):
-    """A test case that consists of a variation alone cannot be made; the message has the reason."""
+    """A test case that consists of a variation cannot be made; the message says why."""
 
 
 @dataclass(frozen=True)
 class VariedTest:
     """The test case that is being made.
 
-    index: None for a probe of one operator. config: of one exporter at one opset. catalog: the
-    operators that its graph may have.
+    index: None for a probe (a test of one operator). config: for one exporter at one opset.
+    catalog: the operators that the graph may have.
     """
 
     seed: int
@@ -50,13 +49,13 @@ class VariedTest:
     _streams: dict[str, random.Random] = field(default_factory=dict)
 
     def stream(self, name: str) -> random.Random:
-        """Random numbers that depend on the seed, the index and the name of the stream alone."""
+        """Random numbers that depend only on the seed, the index and the stream's name."""
         if name not in self._streams:
             self._streams[name] = random.Random(f"{self.seed}/{self.index}/{name}")
         return self._streams[name]
 
     def check(self, graph: Graph) -> None:
-        """Verifies a graph in one of VERIFIED tests: the moves that made it are checked ones.
+        """Verify a graph in one of VERIFIED tests; in others, the moves that made it are trusted.
 
         Raises: GraphError.
         """
@@ -71,11 +70,10 @@ class VariedTest:
 
 @dataclass(frozen=True)
 class GraphPlan:
-    """How the graph of a test case will be grown.
+    """How the graph of a test case will be generated.
 
-    corpus: graphs; generation starts from one of them. turns: motifs to plant first. symbolic:
-    whether the graph shall have a symbolic dimension. variations: names of those that changed the
-    plan.
+    corpus: graphs, one of which generation starts from. turns: motifs to insert first. symbolic:
+    whether the graph must have a symbolic dimension. variations: names of those applied so far.
     """
 
     config: GenerateConfig
@@ -87,11 +85,11 @@ class GraphPlan:
 
 @dataclass(frozen=True)
 class CaseDraft:
-    """A test case between its graph and its model.
+    """A test case that has a graph, and later values and a model.
 
-    found: inputs, weights and values, empty before the search. traced: the inputs with which an
-    exporter runs the graph. plain: the model before it was rewritten, else empty. variations: names
-    of those that made it.
+    found: inputs, weights and values; empty before the search. traced: the inputs with which an
+    exporter runs the graph. plain: the model before it was rewritten; empty if it was not.
+    variations: names of those that were applied.
     """
 
     graph: Graph
@@ -109,9 +107,9 @@ class CaseDraft:
 
 @dataclass(frozen=True)
 class Base:
-    """A valid test case, from which a variation makes another one: that of an index, or a probe.
+    """A valid test case that a variation starts from: one with an index, or a probe.
 
-    key: of the operator of a probe. number: the index, or the instance of the probe.
+    number: the index, or the number of the probe's instance. key: operator of the probe, or None.
     """
 
     number: int
@@ -119,17 +117,17 @@ class Base:
 
 
 MakeBase = Callable[[Base], "TestCase | None"]
-"""Makes a valid test case; None if there is none."""
+"""Makes a valid test case; None if that fails."""
 
 
 class Variation:
-    """The base of all variations; one object for each configuration of one exporter and opset.
+    """Base of all variations; one object per configuration (one exporter at one opset).
 
-    name: begins the names in TestCase.variations, "name" or "name:detail". setting: the field of
-    CaseSettings with the share of the tests; "" if there is none. exporter: whose models it can
-    vary; "" for all. since: the first opset at which it can. valid: whether it is left out of
-    models that must be refused. probes: whether probes of one operator have it. remakes: whether a
-    test case is made of others by `remade`.
+    name: prefix of the names in TestCase.variations, "name" or "name:detail". setting: the
+    CaseSettings field that holds the share of tests; "" if there is none. exporter: the only one
+    whose models can vary; "" for all. since: first opset. valid: whether models that must be
+    refused go without it. probes: whether probes of one operator have it. remakes: whether it makes
+    a test case from others by `remade`.
     """
 
     name: ClassVar[str]
@@ -152,14 +150,14 @@ class Variation:
 
     @property
     def share(self) -> float:
-        """The share of the tests that have it."""
+        """The share of tests that have the variation."""
         return float(getattr(self.config, self.setting))
 
     # -- stages, in this order ---------------------------------------------------------------------
 
     @classmethod
     def chosen(cls, config: CaseConfig, seed: int, index: int) -> bool:
-        """Whether the test of an index is made under another configuration (`configured`)."""
+        """Whether the test of an index is made with another configuration (`configured`)."""
         return False
 
     @classmethod
@@ -168,27 +166,27 @@ class Variation:
         return config
 
     def planned(self, test: VariedTest, plan: GraphPlan, rng: random.Random) -> GraphPlan:
-        """Changes how the graph is grown."""
+        """Change how the graph is generated."""
         return plan
 
     def grown(
         self, draft: CaseDraft, plan: GraphPlan, made: Generated, rng: random.Random
     ) -> CaseDraft:
-        """Changes a graph without values."""
+        """Change a graph that has no values yet."""
         return draft
 
     def valued(self, test: VariedTest, draft: CaseDraft) -> CaseDraft:
-        """Changes a graph with its values."""
+        """Change a graph together with its values."""
         return draft
 
     def fed(self, draft: CaseDraft, rng: random.Random) -> CaseDraft:
-        """Changes the inputs, which the exporter does not see."""
+        """Change the inputs, after the exporter has run the graph with others."""
         return draft
 
     def written(self, test: VariedTest, draft: CaseDraft) -> CaseDraft:
-        """Changes the model."""
+        """Change the model."""
         return draft
 
     def remade(self, test: VariedTest, make: MakeBase) -> TestCase:
-        """Makes the test case out of other ones. Raises: NotVaried."""
+        """Make the test case from other ones. Raises: NotVaried."""
         raise NotVaried(self.name)

@@ -1,9 +1,9 @@
-"""Near misses: a motif that differs in one place from the pattern that optimisers look for.
+"""Near misses: motifs with one deliberate change to the pattern that optimisers look for.
 
-What a fusion must check is what it forgets. Each kind of near miss is a function that inserts
-another form of one operator that a motif requests. It returns the outputs, or None if there is
-nothing to change or the change does not fit; what it inserted until then is taken back. To add a
-kind, write such a function in one of the modules and list it in its KINDS.
+They test whether a fusion checks all of its conditions. Each kind of near miss is a function that
+changes one operator while a motif is written. It inserts nodes and returns the outputs, or None if
+it does not apply; the caller then removes the inserted nodes. To add a kind, write such a function
+in one of the modules and add it to the module's KINDS.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from nnfuzz.generate.misses.call import Call, Inserting, Kind
 
 _MODULES = (attributes, constants, operands, surroundings)
 KINDS: Mapping[str, Kind] = {kind.__name__: kind for module in _MODULES for kind in module.KINDS}
-"""By the name under which a test says what was changed: "gelu_erf~swapped"."""
+"""The kinds by the name that a test gives after the motif's, as in "gelu_erf~swapped"."""
 GROUPS: Mapping[str, int] = {
     kind.__name__: group for group, module in enumerate(_MODULES) for kind in module.KINDS
 }
-"""Kinds of one group fit about as many operators."""
+"""The module of each kind, as a number: kinds of one module apply to about as many operators."""
 BRINGS: Mapping[str, str] = {
     **{"identity": "Identity", "dropout": "Dropout", "reshape_to_same": "Reshape"},
     **{"cast_to_same": "Cast", "cast_and_back": "Cast", "transpose_to_same": "Transpose"},
     **{"joined_alone": "Concat", "bias_added": "Add", "bias_quantised": "DequantizeLinear"},
     **{"constant_quotient": "Div", "unsqueezed": "Unsqueeze"},
 }
-"""Operators that kinds bring in."""
+"""The operator that a kind inserts, for kinds that insert one."""
 
 
 def bringing(focus: Collection[str]) -> tuple[str, ...]:
-    """The kinds that bring in one of some operators."""
+    """The kinds of near misses that insert an operator of the focus."""
     return tuple(kind for kind, operator in BRINGS.items() if operator in focus)
 
 

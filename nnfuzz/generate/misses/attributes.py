@@ -11,12 +11,12 @@ from nnfuzz.ir.expr import IntExpr
 from nnfuzz.operators.attributes import Choice
 
 NEARBY = (1.0001, 0.999, 0.5, 2.0, -1.0, 0.0)
-"""Factors by which a number is changed: just beside, clearly beside, the sign, zero."""
+"""Factors by which a number is changed: slightly, clearly, in sign, to zero."""
 AXES = ("axis", "axes")
 
 
 def attribute_nearby(m: Inserting, call: Call) -> Outputs:
-    """A number becomes another one beside it; of a tuple, one number does, or two change places."""
+    """A number is changed a little or clearly; in a tuple, one number is, or two are swapped."""
     names = [name for name in call.attributes if _options(m, call, name) is None]
     if not names:
         return None
@@ -26,7 +26,7 @@ def attribute_nearby(m: Inserting, call: Call) -> Outputs:
 
 
 def attribute_redrawn(m: Inserting, call: Call) -> Outputs:
-    """An attribute gets another one of its options, or is drawn anew."""
+    """An attribute gets another one of its options, or is drawn again."""
     if not call.attributes:
         return None
     name = m.draw.choice(list(call.attributes))
@@ -41,7 +41,7 @@ def attribute_redrawn(m: Inserting, call: Call) -> Outputs:
 
 
 def axis_respelled(m: Inserting, call: Call) -> Outputs:
-    """An axis is counted from the other end, which means the same."""
+    """An axis is counted from the other end; the meaning is the same."""
     given, first = [name for name in AXES if name in call.attributes], like(m, call)
     if not given or first is None:
         return None
@@ -59,7 +59,7 @@ def _respelled(axis: int, rank: int) -> int:
 
 
 def _options(m: Inserting, call: Call, name: str) -> Sequence[Any] | None:
-    """The values that an attribute may have, if they are listed."""
+    """The values that an attribute can have, if its declaration lists them."""
     declared = call.spec.declared[name]
     if not isinstance(declared, Choice) or isinstance(call.attributes[name], tuple):
         return None

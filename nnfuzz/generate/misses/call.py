@@ -1,4 +1,4 @@
-"""What kinds of near misses work on: a requested operator, and what can be inserted around it."""
+"""The interface of kinds of near misses: the requested operator, and the means to insert nodes."""
 
 from __future__ import annotations
 
@@ -37,17 +37,16 @@ class Call:
         return replace(self, attributes={**self.attributes, name: value})
 
     def places(self, kind: type | tuple[type, ...]) -> list[int]:
-        """The positions of operands of a Python type, without indices."""
+        """The positions of operands of a Python type, without operands that hold indices."""
         patterns = self.spec.patterns(max(len(self.operands), len(self.spec.inputs)))
         pairs = enumerate(zip(self.operands, patterns))
         return [i for i, (o, p) in pairs if isinstance(o, kind) and not p.index]
 
 
 class Inserting(Protocol):
-    """What kinds of near misses need of the writer of a motif (nnfuzz.generate.motifs).
+    """The part of a motif's writer (nnfuzz.generate.motifs) that kinds of near misses use.
 
-    constants: the weights that earlier operators of the motif have for their numbers; some may have
-    been taken back.
+    constants: weights that hold numbers of the motif's earlier operators; some may be gone.
     """
 
     catalog: Catalog
@@ -70,24 +69,24 @@ Kind = Callable[[Inserting, Call], Outputs]
 
 
 def inserted(m: Inserting, operator: str, *operands: Operand, **attributes: Any) -> str | None:
-    """The first output of a new node; None if there is no such operator or it does not fit."""
+    """Insert a node; returns its first output, or None if that is impossible."""
     spec = m.catalog.find(operator)
     outputs = m.insert(Call(spec, operands, attributes)) if spec else None
     return outputs[0] if outputs else None
 
 
 def rewired(m: Inserting, call: Call, position: int, operand: Operand | None) -> Outputs:
-    """Inserts a call with another operand at a position; None without one."""
+    """Insert a call with the operand at a position replaced; None if there is no operand."""
     return None if operand is None else m.insert(call.with_operand(position, operand))
 
 
 def behind(outputs: Outputs, name: str | None) -> Outputs:
-    """The outputs with another value in place of the first; None without one."""
+    """The outputs with the first one replaced; None if either is missing."""
     return (name, *outputs[1:]) if outputs and name else None
 
 
 def fresh_input(m: Inserting, type_: TensorType) -> str | None:
-    """A new input of the model, which nothing prescribes; None if it is too large."""
+    """A new input of the model with free values; None if it is too large."""
     return m.growth.place(type_, FREE)
 
 
@@ -98,11 +97,11 @@ def like(m: Inserting, call: Call) -> TensorType | None:
 
 
 def same_type(one: TensorType, other: TensorType) -> bool:
-    """Whether two types are known to be equal; open dimensions are equal to themselves alone."""
+    """Whether two types are known to be equal; a symbolic dimension is equal to itself only."""
     return one.dtype is other.dtype and same_shape(one.shape, other.shape)
 
 
 def same_shape(one: Sequence[Int], other: Sequence[Int]) -> bool:
-    """The same for the dimensions."""
+    """Whether two shapes are known to be equal; a symbolic dimension is equal to itself only."""
     pairs = list(zip(one, other)) if len(one) == len(other) else [(0, 1)]
     return all(a is b or (a.__class__ is b.__class__ is int and a == b) for a, b in pairs)

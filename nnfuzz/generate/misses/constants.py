@@ -1,4 +1,4 @@
-"""Near misses in the numbers of a pattern: other ones, and other ways to write them."""
+"""Near misses in the constants of a pattern: other numbers, and other ways to write them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nnfuzz.ir.types import TensorType
 
 
 def constant_nearby(m: Inserting, call: Call) -> Outputs:
-    """A number becomes another one beside it."""
+    """A number is changed a little or clearly."""
     if (place := _place(m, call)) is None:
         return None
     value = _number(call, place)
@@ -30,12 +30,12 @@ def constant_nearby(m: Inserting, call: Call) -> Outputs:
 
 
 def constant_quotient(m: Inserting, call: Call) -> Outputs:
-    """A number is the quotient of two constants."""
+    """A number becomes the quotient of two constants."""
     return _computed(m, call, "Div", 2, 2)
 
 
 def constant_negated(m: Inserting, call: Call) -> Outputs:
-    """A number is the negative of a constant."""
+    """A number becomes the negative of a constant."""
     return _computed(m, call, "Neg", -1)
 
 
@@ -46,17 +46,17 @@ def constant_input(m: Inserting, call: Call) -> Outputs:
 
 
 def constant_spread(m: Inserting, call: Call) -> Outputs:
-    """A number fills a tensor as large as the other operand."""
+    """A number becomes a tensor, as large as the other operand, that is filled with it."""
     return _filled(m, call, 1.0)
 
 
 def constant_uneven(m: Inserting, call: Call) -> Outputs:
-    """In place of a number, there is a tensor of different numbers."""
+    """A number becomes a tensor of different numbers."""
     return _filled(m, call, 1.5)
 
 
 def constant_reused(m: Inserting, call: Call) -> Outputs:
-    """The constant of an earlier operator of the motif takes the place of a number or weight."""
+    """A number or weight is replaced by the constant of an earlier operator of the motif."""
     places, binding = call.places((int, float, TensorType)), m.binding(call)
     if not places or binding is None:
         return None
@@ -68,7 +68,7 @@ def constant_reused(m: Inserting, call: Call) -> Outputs:
 
 
 def _place(m: Inserting, call: Call) -> int | None:
-    """The position of one of the numbers."""
+    """The position of an operand that is a number; None if there is none."""
     places = call.places((int, float))
     return m.draw.choice(places) if places else None
 
@@ -80,7 +80,7 @@ def _number(call: Call, place: int) -> float:
 
 
 def _type(m: Inserting, call: Call, shape: tuple[int, ...] = ()) -> TensorType | None:
-    """The type of a constant of the call; None where its dtype does not follow from the rest."""
+    """The type of a constant of the call; None if the other operands do not imply its dtype."""
     binding, places = m.binding(call), call.places((int, float))
     if binding is None or not places:
         return None
@@ -98,7 +98,7 @@ def _computed(m: Inserting, call: Call, operator: str, *factors: int) -> Outputs
 
 
 def _filled(m: Inserting, call: Call, factor: float) -> Outputs:
-    """A number becomes a tensor of values between it and that many times as much."""
+    """A number becomes a tensor of values between the number and `factor` times the number."""
     place, first = _place(m, call), like(m, call)
     type_ = first and _type(m, call, first.shape)  # type: ignore[arg-type]
     if place is None or type_ is None or (factor != 1.0 and not type_.dtype.is_float):

@@ -1,4 +1,4 @@
-"""Near misses in the operands of a pattern: their order, their shapes, and what computes them."""
+"""Near misses in the operands of a pattern: their order, shapes and origin."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.families.elementwise import Unary
 
 TRIES = 4
-"""Operators drawn until one fits as an extra node."""
+"""How many operators are tried as an extra node."""
 FACTORS = (2, 3)
-"""Sizes of an axis along which an operand is larger than the others."""
+"""Sizes of an axis along which an operand becomes larger than the others."""
 
 
 def swapped(m: Inserting, call: Call) -> Outputs:
-    """The first two operands change places, whether the operator commutes or not."""
+    """The first two operands are swapped, whether the operator commutes or not."""
     if len(call.operands) < 2 or call.operands[0] == call.operands[1]:
         return None
     first, second, *rest = call.operands
@@ -34,40 +34,39 @@ def swapped(m: Inserting, call: Call) -> Outputs:
 
 
 def doubled(m: Inserting, call: Call) -> Outputs:
-    """The first operand takes the place of the second one as well."""
+    """The second operand is replaced by the first one."""
     if len(call.operands) < 2 or call.operands[0] == call.operands[1]:
         return None
     return m.insert(call.with_operand(1, call.operands[0]))
 
 
 def operand_scalar(m: Inserting, call: Call) -> Outputs:
-    """A weight has a single element and no axis."""
+    """A weight becomes a scalar."""
     return _reshaped(m, call, ())
 
 
 def operand_single(m: Inserting, call: Call) -> Outputs:
-    """A weight has a single element, with one axis or as many as the other operand."""
+    """A weight becomes a single element, of rank 1 or of the other operand's rank."""
     first = like(m, call)
     rank = first.rank if first else 1
     return _reshaped(m, call, (1,) * m.draw.choice((1, max(rank, 1))))
 
 
 def operand_row(m: Inserting, call: Call) -> Outputs:
-    """A weight has the last axis of the other operand alone."""
+    """A weight gets the size of the other operand's last axis as its only axis."""
     first = like(m, call)
     return _reshaped(m, call, first.shape[-1:]) if first and first.rank else None
 
 
 def operand_whole(m: Inserting, call: Call) -> Outputs:
-    """A weight is as large as the other operand."""
+    """A weight becomes as large as the other operand."""
     first = like(m, call)
     return _reshaped(m, call, first.shape) if first else None
 
 
 def operand_larger(m: Inserting, call: Call) -> Outputs:
-    """A weight is larger than the other operand along an axis of size 1 or a further one in front,
-    so that the result is larger too.
-    """
+    """A weight becomes larger than the other operand, along an axis of size 1 or a new first axis,
+    so that the result grows, too."""
     first = like(m, call)
     if first is None:
         return None
@@ -80,7 +79,7 @@ def operand_larger(m: Inserting, call: Call) -> Outputs:
 
 
 def operand_ranked(m: Inserting, call: Call) -> Outputs:
-    """A weight gets an axis of size 1 in front, or loses its first one."""
+    """A weight gets a new first axis of size 1, or loses its first axis."""
     place = _weight(m, call)
     if place is None:
         return None
@@ -90,7 +89,7 @@ def operand_ranked(m: Inserting, call: Call) -> Outputs:
 
 
 def operand_computed(m: Inserting, call: Call) -> Outputs:
-    """A weight is replaced by a function of a weight."""
+    """A weight becomes a function of a weight."""
     place = _weight(m, call)
     if place is None:
         return None
@@ -106,7 +105,7 @@ def operand_input(m: Inserting, call: Call) -> Outputs:
 
 
 def unary(m: Inserting, name: str) -> str | None:
-    """What a random function computes of a value in its dtype."""
+    """The result of a random unary operator on a value, with the same dtype; None if none fits."""
     for _ in range(TRIES):
         spec = m.catalog.pick(m.draw)
         if issubclass(spec, Unary):
@@ -117,13 +116,13 @@ def unary(m: Inserting, name: str) -> str | None:
 
 
 def _weight(m: Inserting, call: Call) -> int | None:
-    """The position of one of the weights."""
+    """The position of an operand that is a weight; None if there is none."""
     places = call.places(TensorType)
     return m.draw.choice(places) if places else None
 
 
 def _reshaped(m: Inserting, call: Call, shape: tuple[Int, ...]) -> Outputs:
-    """A weight gets another shape."""
+    """A weight gets the given shape."""
     place = _weight(m, call)
     if place is None:
         return None

@@ -1,4 +1,4 @@
-"""Near misses around an operator of a pattern: what stands in between, reads it, or is missing."""
+"""Near misses around an operator of a pattern: extra nodes, extra readers, missing nodes."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ from nnfuzz.operators.motif import Operand
 from nnfuzz.operators.operator import OpSpec
 
 SCALES = (0.05, 1 / 64, 0.25)
-"""Of a bias that is stored in integers."""
+"""Scales of a bias that is stored as integers."""
 STORED = 100
-"""The greatest number in such a bias."""
+"""The greatest integer in such a bias."""
 
 
 def identity(m: Inserting, call: Call) -> Outputs:
-    """An Identity stands in front of the operator or behind it."""
+    """An Identity is inserted before or after the operator."""
     return _between(m, call, "Identity")
 
 
 def dropout(m: Inserting, call: Call) -> Outputs:
-    """A Dropout that drops nothing stands in front of the operator or behind it."""
+    """A Dropout that drops nothing is inserted before or after the operator."""
     return _between(m, call, "Dropout", mask=False)
 
 
 def cast_to_same(m: Inserting, call: Call) -> Outputs:
-    """A Cast to the same dtype stands in front of the operator or behind it."""
+    """A Cast to the same dtype is inserted before or after the operator."""
     return _between(m, call, "Cast", to=lambda type_: type_.dtype)
 
 
 def cast_and_back(m: Inserting, call: Call) -> Outputs:
-    """Two Casts, to another floating dtype and back, stand behind the operator."""
+    """Two Casts, to another float dtype and back, are inserted after the operator."""
     outputs = m.insert(call)
     if not outputs or m.type(outputs[0]).dtype not in FLOATS:
         return None
@@ -56,27 +56,27 @@ def cast_and_back(m: Inserting, call: Call) -> Outputs:
 
 
 def reshape_to_same(m: Inserting, call: Call) -> Outputs:
-    """A Reshape to the same shape stands in front of the operator or behind it."""
+    """A Reshape to the same shape is inserted before or after the operator."""
     return _between(m, call, "Reshape", shape=lambda type_: type_.shape)
 
 
 def transpose_to_same(m: Inserting, call: Call) -> Outputs:
-    """A Transpose that keeps the order stands in front of the operator or behind it."""
+    """A Transpose that keeps the order of axes is inserted before or after the operator."""
     return _between(m, call, "Transpose", perm=lambda type_: tuple(range(type_.rank)))
 
 
 def joined_alone(m: Inserting, call: Call) -> Outputs:
-    """A Concat of a single tensor stands in front of the operator or behind it."""
+    """A Concat of a single tensor is inserted before or after the operator."""
     return _between(m, call, "Concat", axis=0)
 
 
 def unsqueezed(m: Inserting, call: Call) -> Outputs:
-    """An operand or the result gets an axis of size 1 in front."""
+    """An operand or the result gets a new first axis of size 1."""
     return _between(m, call, "Unsqueeze", axes=(0,))
 
 
 def twice(m: Inserting, call: Call) -> Outputs:
-    """An equal operator reads the same operands; the results of both are read or returned."""
+    """An equal operator reads the same operands, and both results are read or returned."""
     outputs = m.insert(call)
     if not outputs:
         return None
@@ -90,27 +90,26 @@ def twice(m: Inserting, call: Call) -> Outputs:
 
 
 def function_between(m: Inserting, call: Call) -> Outputs:
-    """A function stands behind the operator."""
+    """A unary operator is inserted after the operator."""
     outputs = m.insert(call)
     return behind(outputs, unary(m, outputs[0])) if outputs else None
 
 
 def second_reader(m: Inserting, call: Call) -> Outputs:
-    """The result has another reader."""
+    """The result gets a second reader."""
     outputs = m.insert(call)
     return outputs if outputs and unary(m, outputs[0]) else None
 
 
 def exposed(m: Inserting, call: Call) -> Outputs:
-    """The result is an output of the model, whatever reads it."""
+    """The result becomes an output of the model, even if it has readers."""
     outputs = m.insert(call)
     m.growth.exposed.update((outputs or ())[:1])
     return outputs
 
 
 def sibling(m: Inserting, call: Call) -> Outputs:
-    """Another operator of the same family takes the place; not of data movement, whose
-    shapes would not fit."""
+    """The operator is replaced by one of its family; not for data movement, whose shapes differ."""
     bases = call.spec.__bases__
     if issubclass(call.spec, DataMovement) or bases == (OpSpec,):
         return None
@@ -123,7 +122,7 @@ def sibling(m: Inserting, call: Call) -> Outputs:
 
 
 def left_out(m: Inserting, call: Call) -> Outputs:
-    """The operator is left out where its result has the type of an operand: a bias, for example."""
+    """The operator is left out, if its result has the type of an operand (a bias, for example)."""
     mark = m.growth.mark()
     outputs = m.insert(call)
     if not outputs:
@@ -135,7 +134,7 @@ def left_out(m: Inserting, call: Call) -> Outputs:
 
 
 def bias_added(m: Inserting, call: Call) -> Outputs:
-    """A bias is added to the result: a row, a column, of a higher rank, or as large as it is."""
+    """A bias is added to the result: a row, a column, of higher rank, or of the same shape."""
     outputs = m.insert(call)
     if not outputs or m.type(outputs[0]).dtype not in FLOATS:
         return None
@@ -148,7 +147,7 @@ def bias_added(m: Inserting, call: Call) -> Outputs:
 
 
 def bias_quantised(m: Inserting, call: Call) -> Outputs:
-    """A bias that is stored in int32 with its scale is added to the result."""
+    """The result of a DequantizeLinear of int32 constants, a bias, is added to the result."""
     outputs = m.insert(call)
     if not outputs or m.type(outputs[0]).dtype not in FLOATS or not m.type(outputs[0]).rank:
         return None
@@ -160,8 +159,9 @@ def bias_quantised(m: Inserting, call: Call) -> Outputs:
 
 
 def _between(m: Inserting, call: Call, operator: str, **attributes: Any) -> Outputs:
-    """An operator stands in front of an operand or behind the result. attributes: values, or how
-    they follow from the type of what the operator reads.
+    """An operator is inserted before an operand or after the result.
+
+    attributes: values, or functions that compute a value from the type of the operator's input.
     """
 
     def through(name: str) -> str | None:

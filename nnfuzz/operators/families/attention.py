@@ -1,4 +1,4 @@
-"""The steps of attention: operators of which composites are made."""
+"""The steps of attention: operators that composites consist of."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def repeated_heads(count: int) -> Moves:
 class Scores(Summing):
     """(B, H, S, D) and (B, H, L, D) -> (B, H, S, L): scale * q @ k^T.
 
-    The scale may be applied to the product, or its root to both factors first.
+    An implementation may scale the product, or both factors by the root of the scale.
     """
 
     name: ClassVar[str] = "Scores"
@@ -52,7 +52,7 @@ class Scores(Summing):
         return tensors[0].shape[-1]
 
     def domain(self, *tensors: Tensor) -> list[Tensor]:
-        """The bare product must stay finite too."""
+        """The unscaled product must stay finite, too."""
         whole = Scores(max(1.0, self.scale)).absolute(*tensors)
         return [whole - largest(tensors[0]) / 4]
 
@@ -60,7 +60,7 @@ class Scores(Summing):
         return [linear(self.torch, *intervals, weights=(0, 1))]
 
     def radius(self, u: float, y: Tensor, *xs: Tensor) -> Tensor | float:
-        """Runtimes hold the scale, or its root, in float32 for every type."""
+        """Runtimes hold the scale, or its root, in float32 for every dtype."""
         return super().radius(u, y, *xs) + (6 * u + 2**-23) * self.absolute(*xs)
 
 
@@ -81,11 +81,10 @@ class Softcap(Increasing):
 
 
 class MaskedSoftmax(OpSpec):
-    """Softmax over the last axis of scores (..., S, L), where some keys are masked.
+    """Softmax over the last axis of scores (..., S, L) with some keys excluded.
 
-    Position i attends keys up to i + `before`, and from i + `after` on, where they are not None. A
-    second input says which keys take part if it is boolean; it broadcasts to the scores. A row
-    without any is 0.
+    Query i attends to keys up to i + `before` and from i + `after` on; None is no limit. A second,
+    boolean input that broadcasts to the scores is True for admitted keys. A row without key is 0.
     """
 
     name: ClassVar[str] = "MaskedSoftmax"
@@ -96,7 +95,7 @@ class MaskedSoftmax(OpSpec):
         self.after = after
 
     def allowed(self, x: Tensor, *mask: Tensor) -> Tensor | None:
-        """Mask of the scores that are not masked; None if none is masked."""
+        """Mask of the scores that take part; None if all do."""
         allowed = mask[0] if mask and mask[0].dtype is torch.bool else None
         s, keys = x.shape[-2:]
         away = torch.arange(keys) - torch.arange(s).unsqueeze(1)
@@ -116,7 +115,7 @@ class MaskedSoftmax(OpSpec):
         return torch.softmax(x, -1).masked_fill(~allowed, 0)
 
     def undefined(self, *intervals: Interval) -> Tensor | None:
-        """Rows without any key: ONNX defines them as 0 since 1.23; before, they were NaN."""
+        """Rows without any key: since version 1.23 ONNX defines them as 0, before as NaN."""
         x, *mask = intervals
         allowed = self.allowed(x.lo, *(m.lo for m in mask))
         if allowed is None or bool((some := allowed.any(-1, keepdim=True)).all()):
@@ -143,7 +142,7 @@ class MaskedSoftmax(OpSpec):
         return Interval(torch.where(allowed, x.lo, low), torch.where(allowed, x.hi, low))
 
     def _unsure(self, x: Interval, *mask: Interval) -> Tensor | None:
-        """Mask of scores that are not comparable or that may be masked."""
+        """Mask of scores that are not comparable, or whose mask element is uncertain."""
         unsure = x.any
         for m in mask:
             if m.lo.dtype is torch.bool and (not m.exact or m.any is not None):

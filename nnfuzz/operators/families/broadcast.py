@@ -1,6 +1,5 @@
-"""Shapes that broadcast with NumPy's rules, and those of matrix products: batches broadcast, a
-vector lacks its M or N.
-"""
+"""Shapes that broadcast by NumPy's rules, and shapes of matrix products: their batch dimensions
+broadcast, and a vector operand has no M or no N."""
 
 from __future__ import annotations
 
@@ -12,13 +11,13 @@ from nnfuzz.operators.draw import Draw
 
 
 def aligned(shapes: Sequence[Sequence[Int]]) -> list[list[Int]]:
-    """The dimensions that broadcasting lines up, innermost first; ranks may differ."""
+    """Per axis of the broadcast result, innermost first: the dimensions of the shapes there."""
     places = itertools.zip_longest(*map(reversed, shapes))
     return [[dim for dim in dims if dim is not None] for dims in places]
 
 
 def broadcast_shape(shapes: Sequence[Sequence[Int]]) -> tuple[Int, ...]:
-    """The shape that shapes broadcast to; they must be compatible."""
+    """The shape that compatible shapes broadcast to."""
     result = []
     for dims in aligned(shapes):
         out = dims[0]
@@ -29,14 +28,14 @@ def broadcast_shape(shapes: Sequence[Sequence[Int]]) -> tuple[Int, ...]:
 
 
 def wider(a: Int, b: Int) -> Int:
-    """The size that two compatible sizes broadcast to: 1 yields to any other, also to 0."""
+    """The size that two compatible sizes broadcast to; sizes 1 and 0 give 0."""
     if a.__class__ is int and b.__class__ is int:
         return b if a == 1 else a
     return maximum(a, b)
 
 
 def narrowed(draw: Draw, shape: Sequence[Int]) -> tuple[Int, ...]:
-    """A shape that broadcasts to `shape`: some dimensions 1, some leading ones absent."""
+    """A random shape that broadcasts to `shape`; dimensions may be 1, or absent in front."""
     if draw.chance(0.5):
         return tuple(shape)
     kept = shape[draw.integer(0, len(shape)) :] if draw.chance(0.5) else shape
@@ -44,7 +43,7 @@ def narrowed(draw: Draw, shape: Sequence[Int]) -> tuple[Int, ...]:
 
 
 def partner_shape(draw: Draw, shape: Sequence[Int]) -> tuple[Int, ...]:
-    """A shape compatible with `shape`, narrower mostly, of higher rank sometimes."""
+    """A random shape that broadcasts with `shape`; mostly narrower, sometimes of higher rank."""
     partner = narrowed(draw, shape)
     if len(partner) == len(shape) < 5 and draw.chance(0.1):
         partner = (draw.dim(len(shape) + 1), *partner)
@@ -63,13 +62,13 @@ def multiplies(a: Shape, b: Shape) -> Iterator[Bool]:
 
 
 def product_shape(a: Shape, b: Shape) -> Shape:
-    """(*batch, M, N) without the axes that a vector lacks."""
+    """(*batch, M, N), without M or N if that operand is a vector."""
     column = b[-1:] if len(b) > 1 else ()
     return (*broadcast_shape([a[:-2], b[:-2]]), *a[-2:-1], *column)
 
 
 def right_factor(draw: Draw, a: Shape) -> Shape:
-    """A shape that `a` can be multiplied by from the right."""
+    """A random shape by which a tensor of shape `a` can be multiplied from the right."""
     if draw.chance(0.15):
         return a[-1:]
     batch = partner_shape(draw, a[:-2]) if draw.chance(0.7) else ()
@@ -77,14 +76,14 @@ def right_factor(draw: Draw, a: Shape) -> Shape:
 
 
 def left_rank(draw: Draw, rank: int) -> int:
-    """The rank of the left factor of a product of that rank."""
+    """A rank of the left factor with which a product can have the given rank."""
     if rank < 2:
         return draw.choice((1, 2)) if rank else 1
     return rank + 1 if rank < 5 and draw.chance(0.15) else rank
 
 
 def factor_shapes(draw: Draw, first: Shape, out: Shape) -> tuple[Shape, Shape]:
-    """Shapes of factors with the product `out`; the left one has the rank of `first`."""
+    """Shapes of factors whose product has shape `out`; the left one has the rank of `first`."""
     k = first[-1]
     if len(first) == len(out) + 1:
         return (*out, k), (k,)

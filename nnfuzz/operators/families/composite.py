@@ -12,19 +12,19 @@ from nnfuzz.operators.intervals import Interval, moved
 from nnfuzz.operators.operator import OpSpec
 
 Apply = Callable[..., Any]
-"""apply(op, *values): the result of an operator, a sequence where it has several outputs."""
+"""apply(op, *values): the result of an operator, or a sequence if it has several outputs."""
 
 
 class Composite(OpSpec):
-    """`compose` defines the outputs once for all interpretations.
+    """An operator whose `compose` defines the outputs once for all interpretations.
 
-    `apply` is the interpretation of an operator: PyTorch's result, a derivative, terms of the
-    domain, or the interval around every correct implementation (nnfuzz.compare.envelope), which
-    includes the rounding of each step. So a composite needs no `interval` or `radius`.
+    `apply` interprets the inner operators: PyTorch's results, derivatives, domain terms, or the
+    interval around every correct implementation (nnfuzz.compare.envelope), which includes the
+    rounding of each step. So a composite needs no `interval` or `radius`.
     """
 
     def compose(self, apply: Apply, *values: Any) -> Sequence[Any]:
-        """The outputs by calls of `apply`. `values` have a `shape` and are otherwise opaque."""
+        """The outputs, by calls of `apply`. Of `values`, only `shape` may be used directly."""
         raise NotImplementedError(f"{self.name}.compose")
 
     def torch(self, *tensors: Tensor) -> Sequence[Tensor]:
@@ -34,9 +34,10 @@ class Composite(OpSpec):
         return self.compose(lambda op, *xs: op.proxy(*xs), *tensors)
 
     def domain(self, *tensors: Tensor) -> list[Tensor]:
-        """The terms of all steps; for derivatives those up to the first violated one.
+        """The domain terms of all steps; if derivatives are recorded, up to the first violated
+        step.
 
-        Later terms may be infinite and then have no usable derivative.
+        Terms after a violated one may be infinite, and then they have no usable derivative.
         """
         if not torch.is_grad_enabled():
             return self.attempt(*tensors)[0]
@@ -51,7 +52,7 @@ class Composite(OpSpec):
         return self._gathered(terms, tensors)[0]
 
     def attempt(self, *tensors: Tensor) -> tuple[list[Tensor], Sequence[Tensor]]:
-        """`domain` and `torch` in one pass; no outputs where a violated step raises."""
+        """`domain` and `torch` in one pass; no outputs if a violated step raises."""
         return self._gathered(lambda op, *xs: op.domain(*xs), tensors)
 
     def margins(self, *tensors: Tensor) -> list[Tensor]:
@@ -60,7 +61,8 @@ class Composite(OpSpec):
     def _gathered(
         self, terms: Callable[..., list[Tensor]], tensors: Sequence[Tensor]
     ) -> tuple[list[Tensor], Sequence[Tensor]]:
-        """The terms of all steps, up to the first that raises since a term is violated; outputs."""
+        """The terms of all steps, and the outputs; stops where a step raises after a violated
+        term."""
         gathered: list[Tensor] = []
 
         def apply(op: OpSpec, *xs: Tensor) -> Any:
@@ -80,7 +82,7 @@ def _run(op: OpSpec, *tensors: Tensor) -> Any:
 
 
 class Moves(OpSpec):
-    """A step that selects, rearranges or repeats elements, also those of masks, by `function`."""
+    """A step that selects, rearranges or repeats elements by `function`; masks move along."""
 
     name: ClassVar[str] = "Moves"
 

@@ -23,25 +23,25 @@ DTYPES = (
     DType.FLOAT32, DType.FLOAT64, DType.FLOAT16, DType.INT32, DType.INT64, DType.INT8, DType.INT16,
     DType.UINT8, DType.BOOL,
 )  # fmt: skip
-"""The dtypes of control flow. PyTorch computes in all of them itself: values inside a body are not
-reduced to the range of a dtype that is held in a wider one (nnfuzz.operators.carriers)."""
+"""The dtypes of control flow. PyTorch has kernels for all of them, which is necessary since values
+inside a body are not reduced to a dtype's range (nnfuzz.operators.carriers)."""
 
 
 class ControlFlow(Composite):
-    """`pool` are the operators of bodies; every value of a body has one type.
+    """Base of operators with bodies. pool: operators of bodies; every value of a body has one type.
 
-    Values from outside that a body reads are inputs here and captured by name in ONNX.
+    Outer values that a body reads are inputs of this operator; in ONNX, it reads them by name.
     """
 
     since = 13
     pool: ClassVar[Pool] = ()
     readable: ClassVar[Pool] = ()
-    """Operators that given bodies may hold besides."""
+    """Further operators that the bodies of stored test cases may have."""
     unexportable = DECOMPOSED
     before: tuple[int, int] = (2, 2)
-    """How many inputs, and arguments of a body, come before the values from outside."""
+    """The numbers of inputs, and of a body's arguments, that precede the outer values."""
     others = Choice((0, 0, 1, 2))
-    """How many of those there are."""
+    """The number of outer values."""
 
     @classmethod
     def from_json(cls, attributes: Mapping[str, Any]) -> Self:
@@ -60,30 +60,29 @@ class ControlFlow(Composite):
         return [value for value in self.attributes.values() if isinstance(value, Body)]
 
     def executes(self, *inputs: TensorType) -> Iterator[tuple[OpSpec, list[TensorType]]]:
-        """The operators of its bodies."""
+        """The operators of the bodies, each with its input types."""
         inner = self.inner(*inputs)
         for step in (step for body in self.bodies for step in body.steps):
             yield step.op, [inner] * len(step.inputs)
 
     def executed(self, *inputs: Any) -> Execution | None:
-        """The only execution of a body for such inputs (arrays), if there is no other."""
+        """The execution for such inputs (arrays), if one body is executed once; otherwise None."""
         return None
 
     def turns(self, *inputs: Any) -> int:
-        """The number of executions of the only body for such inputs (arrays); 0 if `executed`
-        returns it."""
+        """How often the only body is executed for such inputs (arrays); 0 if `executed` applies."""
         return 0
 
     def read(self, turn: int, states: Sequence[Any], *inputs: Any) -> list[Any]:
-        """The values that the body reads in a turn, counted from 0, given the first outputs of the
-        turn before.
+        """The values that the body reads in an iteration.
 
-        states: none in turn 0.
+        turn: number of the iteration, from 0. states: first outputs of the iteration before; none
+        in iteration 0. inputs: arrays of the operator.
         """
         raise NotImplementedError(f"{self.name}.read")
 
     def inner(self, *inputs: TensorType) -> TensorType:
-        """The type of the values inside of the bodies."""
+        """The type of the values inside the bodies."""
         return inputs[0]
 
     @per_input
@@ -112,15 +111,15 @@ class ControlFlow(Composite):
 
 
 ATTEMPTS = 4
-"""Bodies drawn in search of one whose results depend on its arguments."""
+"""Number of tries to draw a body whose results depend on its arguments."""
 
 
 def drawn_body(
     draw: Draw, pool: Pool, type_: TensorType, arguments: int, outputs: int, counted: int = 0
 ) -> Body:
-    """A random body, preferably without results that are always the same (x - x, 0 * x).
+    """A random body, preferably without results that are constant (x - x, 0 * x).
 
-    counted: how many of the arguments, the last ones, are 0 in the first iteration.
+    counted: how many of the last arguments are iteration numbers, which begin at 0.
     """
     for _ in range(ATTEMPTS):
         body = Body.draw(draw, pool, type_, arguments, outputs)
@@ -137,7 +136,7 @@ def _varies(body: Body, type_: TensorType, counted: int) -> bool:
 
 @cache
 def _numbers(arguments: int, rank: int, dtype: DType, counted: int) -> tuple[Tensor, ...]:
-    """Arguments to try a body with, always the same ones."""
+    """Fixed arguments with which a body is tried."""
     dice = torch.Generator().manual_seed(arguments)
     shape = (arguments, 12, *[2] * (rank - 1))
     numbers = (torch.rand(shape, generator=dice, dtype=torch.float64) - 0.4) * 8
@@ -147,7 +146,7 @@ def _numbers(arguments: int, rank: int, dtype: DType, counted: int) -> tuple[Ten
 
 
 def equal_types(inputs: Sequence[TensorType], wanted: Sequence[TensorType]) -> Iterator[Bool]:
-    """Conditions under which types are the wanted ones."""
+    """Conditions under which the inputs have the wanted types."""
     yield len(inputs) == len(wanted)
     for have, want in zip(inputs, wanted):
         yield have.dtype is want.dtype and have.rank == want.rank

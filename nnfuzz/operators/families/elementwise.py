@@ -36,13 +36,13 @@ class Elementwise(OpSpec):
     carries_nan = True
 
     rounding: ClassVar[tuple[float, float]] = (0, 0)
-    """Local rounding error in unit roundoffs: a part relative to the output and an absolute one."""
+    """Local rounding error in unit roundoffs: (relative to the output, absolute)."""
     codomain: ClassVar[Range] = ANY_RANGE
-    """Bounds of the outputs for all inputs."""
+    """Bounds of the outputs, whatever the inputs are."""
     selects: ClassVar[bool] = False
-    """Whether the first of three inputs, a condition, chooses one of the others."""
+    """Whether the first of three inputs is a condition that selects one of the others."""
     typing: ClassVar[int] = 0
-    """Number of last inputs that give only their dtype."""
+    """How many inputs, the last ones, are read for their dtype only."""
 
     @per_input
     def value_range(self, *ranges: Range) -> Range:
@@ -70,7 +70,7 @@ class Unary(Elementwise):
 
 
 class Branched(Unary):
-    """A function that is monotone between its poles, which `domain` keeps away from."""
+    """A function that is monotone between its poles; `domain` keeps inputs away from the poles."""
 
     def poles(self, x: Interval) -> Tensor:
         """Mask of the elements whose interval holds a pole."""
@@ -80,18 +80,18 @@ class Branched(Unary):
         return [monotone(self.torch, self.monotone, *intervals).masked(self.poles(*intervals))]
 
     def feasible(self, *ranges: Range) -> bool:
-        """Whether one of a sample of the range is far enough from the poles."""
+        """Whether one number of a sample of the range is far enough from the poles."""
         lo, hi = clipped_range(ranges[0], (-1e9, 1e9))
         return _far_enough(type(self), tuple(self.attributes.items()), float(lo), float(hi))  # type: ignore[arg-type]
 
 
 class Increasing(Unary):
-    """A function that never decreases, so that the ends of a range map to the ends."""
+    """A function that never decreases: it maps the ends of a range to the ends of the result."""
 
     monotone = (1,)
 
     def demanded(self, *ranges: Range) -> Range | None:
-        """`valid`, where that excludes most numbers; else None."""
+        """`valid` if it excludes most numbers; otherwise None."""
         return self.valid[0] if self.valid and self.valid[0][0] >= -1 else None  # type: ignore
 
     def value_range(self, *ranges: Range) -> Range:
@@ -153,7 +153,8 @@ class Binary(Broadcasting):
 
 
 class Arithmetic(Binary):
-    """+, -, *, /: integers of 8 and 16 bits came with opset 14, below they take a detour."""
+    """Addition, subtraction, product, quotient. Before opset 14, 8- and 16-bit integers are
+    cast."""
 
     exactness = "rounded"
     joining = "term"
@@ -164,7 +165,7 @@ class Arithmetic(Binary):
         if intervals[0].lo.is_floating_point():
             a, b = intervals
             return [self.of_itself(a) if a is b else self.floating(a, b)]
-        # Integers wrap around, so the ends of an interval bound nothing.
+        # Integers wrap around, so the ends of an interval are no bounds.
         return [uncertain(self.torch, *intervals)]
 
     def floating(self, a: Interval, b: Interval) -> Interval:
@@ -172,7 +173,7 @@ class Arithmetic(Binary):
         return monotone(self.torch, self.monotone, a, b)
 
     def of_itself(self, a: Interval) -> Interval:
-        """The interval where both operands are the same value."""
+        """The interval if both operands are the same value."""
         return self.floating(a, a)
 
     def onnx(self, emit: Any, *values: str) -> str:
@@ -184,7 +185,7 @@ class Arithmetic(Binary):
 
 
 class Modular(Arithmetic):
-    """+, -, *: arithmetic of integers modulo 2^n."""
+    """Sum, difference, product: exact modulo 2^n for integers."""
 
     rounding = (1, 0)
     modular = True
@@ -205,7 +206,7 @@ class Variadic(Broadcasting):
 
 
 class Comparison(Broadcasting):
-    """Two tensors in, booleans out; False may become True where the intervals overlap."""
+    """Two tensors in, booleans out; the result is uncertain where the intervals overlap."""
 
     edges = True
     monotone = (1, -1)
@@ -239,7 +240,7 @@ class Comparison(Broadcasting):
 
 
 def value_at(op: OpSpec, *numbers: float) -> float:
-    """An elementwise operator of single numbers, in float64."""
+    """The result of an elementwise operator for single numbers, in float64."""
     return _value_at(type(op), tuple(op.attributes.items()), numbers)  # type: ignore[arg-type]
 
 
@@ -247,7 +248,7 @@ def value_at(op: OpSpec, *numbers: float) -> float:
 def _value_at(
     spec: type[OpSpec], attributes: tuple[tuple[str, Any], ...], numbers: tuple[float, ...]
 ) -> float:
-    """Cached, since infinities, zeros and ones come up in every graph."""
+    """`value_at`, cached: infinities, zeros and ones occur in every graph."""
     op = spec(**dict(attributes))
     tensors = [torch.tensor([x], dtype=torch.float64) for x in numbers]
     return float(op.torch(*tensors))
@@ -257,7 +258,7 @@ def _value_at(
 def _ends(
     spec: type[OpSpec], attributes: tuple[tuple[str, Any], ...], lo: float, hi: float
 ) -> tuple[float, float]:
-    """A unary operator of two numbers, in float64."""
+    """The results of a unary operator for two numbers, in float64."""
     least, most = (
         spec(**dict(attributes)).torch(torch.tensor([lo, hi], dtype=torch.float64)).tolist()
     )
@@ -268,13 +269,13 @@ def _ends(
 def _far_enough(
     spec: type[Branched], attributes: tuple[tuple[str, Any], ...], lo: float, hi: float
 ) -> bool:
-    """`Branched.feasible`."""
+    """The cached part of `Branched.feasible`."""
     terms = spec(**dict(attributes)).domain(torch.linspace(lo, hi, 17, dtype=torch.float64))
     return bool(torch.stack([term <= 0 for term in terms]).all(0).any())
 
 
 def pointwise(op: OpSpec) -> bool:
-    """Whether an operator maps element by element, so that scalars tell its range."""
+    """Whether an operator maps element by element, so that its range follows from scalars."""
     return _pointwise(type(op))  # type: ignore[arg-type]
 
 
@@ -287,7 +288,7 @@ def _pointwise(spec: type[OpSpec]) -> bool:
 
 
 def clipped_range(range_: Range, bounds: Range | None) -> Range:
-    """The part of a range inside of `bounds`; `bounds`' nearest end where there is none."""
+    """The part of a range inside `bounds`; if there is none, the nearest end of `bounds`."""
     if bounds is None:
         return range_
     (lo, hi), (least, most) = range_, bounds
@@ -306,34 +307,34 @@ def largest(x: Tensor) -> float:
 
 
 def too_large(y: Tensor) -> list[Tensor]:
-    """Domain terms that keep the floating result `y` finite; integers wrap around."""
+    """Domain terms that keep a floating result `y` finite; none for integers, which wrap around."""
     return [y.abs() - largest(y)] if y.is_floating_point() else []
 
 
 def exponent_limit(x: Tensor) -> float:
-    """The largest exponent, with one to spare, whose exponential is finite in `x`'s dtype."""
+    """The largest exponent, minus one, whose exponential is finite in the dtype of `x`."""
     return math.log(torch.finfo(x.dtype).max) - 1
 
 
 def leaking(x: Tensor) -> Tensor:
-    """The derivative of functions that are flat, or fall a little, where `x` is negative."""
+    """A nonzero derivative for negative `x`, for functions that are flat or falling there."""
     return torch.nn.functional.leaky_relu(x, 0.3)
 
 
 def flags(violated: Tensor) -> Tensor:
-    """A domain term of integers or booleans: 1 where the mask is set, else 0."""
+    """A domain term for integers or booleans: 1 where the mask is set, else 0."""
     return violated.to(torch.float32)
 
 
 def single(value: float) -> float:
-    """A number as the float32 that ONNX stores float attributes in."""
+    """A number rounded to float32, in which ONNX stores float attributes."""
     import numpy as np
 
     return float(np.float32(value))
 
 
 class Gated(Unary):
-    """Like x for large x, 0 for very negative ones, with a dip in between."""
+    """A function like x for large x and like 0 for very negative x, with a minimum in between."""
 
     unexportable = (SCALAR_DOUBLES,)
     sharp = False
@@ -347,7 +348,7 @@ class Gated(Unary):
         return leaking(*tensors)
 
     def value_range(self, *ranges: Range) -> Range:
-        """Bounds of a function that falls until its least point and grows from there."""
+        """Bounds of a function that falls until `least` and grows from there."""
         ((lo, hi),) = ranges
         at, least = self.least
         ends = [value_at(self, float(end)) for end in (lo, hi)]

@@ -1,4 +1,4 @@
-"""Equations of Einsum: drawn, and read as one label per axis."""
+"""Equations of Einsum: drawn at random, and parsed into one label per axis."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from nnfuzz.operators.draw import Draw
 
 DOTS = "..."
 MOST = 5
-"""Axes of an operand or of the result."""
+"""Most axes of an operand or of the result."""
 
 
 @dataclass(frozen=True)
 class Labels:
-    """One label per axis of each operand and of the result; an ellipsis stands for "0", "1" ..."""
+    """One label per axis of each operand and of the result; axes of an ellipsis are "0", "1" ..."""
 
     terms: tuple[str, ...]
     out: str
@@ -27,9 +27,9 @@ class Labels:
 
 
 def labels_of(equation: str, ranks: Sequence[int]) -> Labels | None:
-    """The labels for operands of certain ranks; None if these do not fit the equation.
+    """The labels for operands of the given ranks; None if the ranks do not fit the equation.
 
-    Every ellipsis stands for as many axes. Source: ONNX Einsum-12.
+    All ellipses stand for the same number of axes. Source: ONNX Einsum-12.
     """
     left, arrow, right = equation.replace(" ", "").partition("->")
     parts = left.split(",")
@@ -47,7 +47,7 @@ def labels_of(equation: str, ranks: Sequence[int]) -> Labels | None:
 
 
 def ranks(equation: str, first: int) -> list[int]:
-    """The rank of each operand, given that of the first; an ellipsis is in the first if in any."""
+    """The rank of each operand, given that of the first (with an ellipsis if any has one)."""
     parts = equation.replace(" ", "").partition("->")[0].split(",")
     letters = [len(part.replace(DOTS, "")) for part in parts]
     dots = max(0, first - letters[0])
@@ -55,10 +55,11 @@ def ranks(equation: str, first: int) -> list[int]:
 
 
 def random_equation(draw: Draw, first: int, result: int | None = None) -> str:
-    """An equation for a first operand of that rank, and a result of that rank if it is given.
+    """A random equation of one to three operands. first, result: ranks of the first operand and, if
+    given, of the result.
 
-    One to three operands. Labels are shared between operands (contraction, batches), alone (outer
-    products, sums), or twice in one operand (diagonals).
+    A label is shared between operands (contraction, batch), occurs once (outer product, sum), or
+    occurs twice in one operand (diagonal).
     """
     letters = iter(draw.shuffled(string.ascii_lowercase))
     dots = draw.integer(0, min(2, first)) if draw.chance(0.2) else 0
@@ -78,7 +79,7 @@ def random_equation(draw: Draw, first: int, result: int | None = None) -> str:
 
 
 def _term(draw: Draw, letters: Iterator[str], shared: str, rank: int) -> str:
-    """`rank` labels: shared ones, new ones, now and then one that is there already."""
+    """`rank` labels: shared ones, new ones, and sometimes a repeated one."""
     term = list(shared[:rank])
     while len(term) < rank:
         term.append(draw.choice(term) if term and draw.chance(0.08) else next(letters))
@@ -86,7 +87,7 @@ def _term(draw: Draw, letters: Iterator[str], shared: str, rank: int) -> str:
 
 
 def _kept(draw: Draw, terms: Sequence[str], dots: int, result: int | None) -> str:
-    """The labels of the result: rather those of one operand than those of several."""
+    """The labels of the result; labels of one operand are preferred to shared ones."""
     labels = list(dict.fromkeys("".join(terms)))
     if result is not None:
         count = min(len(labels), max(0, result - dots))

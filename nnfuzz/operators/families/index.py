@@ -1,4 +1,4 @@
-"""Operators with indices among their inputs: elements move, and updates are put in their places."""
+"""Operators with indices among their inputs: gathering moves elements, scattering puts updates."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ INDICES = (DType.INT64, DType.INT32)
 
 
 class Indexed(OpSpec):
-    """Elements of some inputs move to where other inputs, whose patterns say `index`, send them.
+    """Inputs with `In.index` decide where the elements of the other inputs move.
 
     Indices come from placeholders, so they are exact.
     """
@@ -36,7 +36,7 @@ class Indexed(OpSpec):
         return 0
 
     def moving(self, items: Sequence[Any]) -> list[Any]:
-        """The items, one per input, of the inputs that are no indices."""
+        """Of items, one per input, those of the inputs that are not indices."""
         return [x for x, p in zip(items, self.patterns(len(items))) if not p.index]
 
     def value_range(self, *ranges: Range) -> Range:
@@ -49,7 +49,7 @@ class Indexed(OpSpec):
 
 
 def relocated(op: OpSpec, intervals: Sequence[Interval], steering: Sequence[int]) -> list[Interval]:
-    """Intervals of moved elements; `steering`: positions of the exact inputs that move them."""
+    """Intervals of moved elements. steering: positions of the exact inputs that move them."""
 
     def sent(tensors: Sequence[Tensor]) -> list[Tensor]:
         return outputs(
@@ -66,20 +66,20 @@ def relocated(op: OpSpec, intervals: Sequence[Interval], steering: Sequence[int]
 
 
 def from_front(indices: Tensor, size: int) -> Tensor:
-    """Indices of int64 without negative ones, which count from the back."""
+    """Indices as int64, with negative ones, which count from the back, made non-negative."""
     indices = indices.long()
     return torch.where(indices < 0, indices + size, indices)
 
 
 def shape_within(draw: Draw, shape: Sequence[Int], free: Sequence[int]) -> tuple[Int, ...]:
-    """A shape no larger than `shape`, except along the axes in `free`, where sizes are fresh."""
+    """A random shape within `shape`, but with fresh sizes along the axes in `free`."""
     return tuple(
         draw.dim(len(shape)) if i in free or draw.chance(0.3) else d for i, d in enumerate(shape)
     )
 
 
 def span(size: Int) -> Range:
-    """The closed range of an index, negative ones included, into an axis of a given size."""
+    """The closed range of an index into an axis of the given size, negative indices included."""
     return (-size, size - 1)  # type: ignore[return-value]
 
 
@@ -87,25 +87,25 @@ TORCH_REDUCTIONS = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
 
 
 def put(data: Tensor, axis: int, places: Tensor, updates: Tensor, reduction: str) -> Tensor:
-    """`torch.scatter`, or `scatter_reduce` by ONNX's name of the reduction."""
+    """`torch.scatter`, or `scatter_reduce` for a reduction, given by its ONNX name."""
     if reduction == "none":
         return data.scatter(axis, places, updates)
     return data.scatter_reduce(axis, places, updates, TORCH_REDUCTIONS[reduction])
 
 
 class Scattering(Indexed):
-    """data, indices, updates -> data with updates; where two updates meet is undefined."""
+    """data, indices, updates -> data with updates. Undefined where updates have the same place."""
 
     kernel: ClassVar[str]
-    """The name of ONNX's operator."""
+    """The name of the ONNX operator."""
     reduction: Any = "none"
 
     def along(self, data: Tensor, indices: Tensor, updates: Tensor) -> tuple[Any, ...]:
-        """(data, axis, places, updates) to put the updates along one axis. `places` are >= 0."""
+        """(data, axis, places >= 0, updates): arguments of `put` for updates along one axis."""
         raise NotImplementedError
 
     def many(self, draw: Draw, size: Int, rank: int) -> Int:
-        """A random number of updates for an axis; small, so that few of them meet."""
+        """A random number of updates for an axis; small, so that few of them collide."""
         return draw.dim(rank) if draw.chance(0.1) else maximum(1, size // draw.choice((2, 3, 5, 8)))
 
     def type_transfer(self, *inputs: TensorType) -> list[TensorType]:
@@ -121,12 +121,12 @@ class Scattering(Indexed):
         return self.put(data, indices, updates, self.reduction)
 
     def put(self, data: Tensor, indices: Tensor, updates: Tensor, reduction: str) -> Tensor:
-        """The result of a reduction of our choice."""
+        """The result for a given reduction, instead of the operator's own."""
         rows, axis, places, values = self.along(data, indices, updates)
         return put(rows, axis, places, values, reduction).reshape(data.shape)
 
     def counts(self, data: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
-        """How many updates meet in each element, in float64."""
+        """The number of updates of each element, in float64."""
         zeros, ones = data.new_zeros(data.shape).double(), updates.new_ones(updates.shape).double()
         return self.put(zeros, indices, ones, "add")
 
@@ -149,7 +149,7 @@ def _multiplied(data: Range, updates: Range) -> Range:
 
 
 class Reduced(Scattering):
-    """Updates are added to elements, multiplied and so on; duplicates are allowed."""
+    """Scattering with a reduction: updates are added, multiplied and so on; places may repeat."""
 
     since = 18
     reduction = Choice(tuple(TORCH_REDUCTIONS))

@@ -1,6 +1,5 @@
-"""Products of small integers minus zero points, of matrices or of images with kernels; the
-requantisation of QLinear operators.
-"""
+"""Products of small integers minus zero points (matrix products and convolutions), and the
+requantisation of QLinear operators."""
 
 from __future__ import annotations
 
@@ -40,29 +39,29 @@ from nnfuzz.operators.intervals import Interval, corners, everywhere, linear, mo
 from nnfuzz.operators.operator import OpSpec, Range
 
 OUT_SCALES: Range = (0.03, 2.0)
-"""Scales of results, so that most of the usual sums do not saturate."""
+"""Scales of results with which most usual sums do not saturate."""
 
 Shape = tuple[Int, ...]
 
 
 def as_scalar(param: Tensor) -> Tensor:
-    """A parameter for all elements as a scalar, where it is a vector of one element."""
+    """A per-tensor parameter as a scalar, although it may be a vector of one element."""
     return param.reshape(()) if param.dim() == 1 and param.numel() == 1 else param
 
 
 class IntegerProduct(OpSpec):
-    """f(a - its zero point, b - its zero point) of integers, added up exactly.
+    """f(a - zero point of a, b - zero point of b) on integers, summed exactly; subclasses define f.
 
-    `roles` has a letter per input: a, b; p, q for a scale or (last) zero point of a and b; y for
-    those of the output; c for the bias. Subclasses define the product.
+    roles: one letter per input. "a", "b": operands; "p", "q": scale or (after it) zero point of a
+    or b; "y": of the output; "c": bias.
     """
 
     roles: ClassVar[str]
     listed = Choice(lambda op, *types: op.listed_options(types), default=0)
-    """Whether a parameter for all elements is a vector of one element in place of a scalar."""
+    """Whether per-tensor parameters are vectors of one element in place of scalars."""
 
     def listed_options(self, types: Sequence[TensorType]) -> Sequence[int]:
-        """Options of `listed`: where the parameters of a are given, as they have it."""
+        """Options of `listed`; if a's parameters are given already, only the matching one."""
         params = self.by_role("p", types)
         return (int(params[0].rank > 0),) if params else (0, 0, 0, 1)
 
@@ -76,12 +75,12 @@ class IntegerProduct(OpSpec):
         return super().from_onnx({**fields, **mine, **sized}, takes, gives)
 
     def lists(self, a: TensorType, b: TensorType) -> bool:
-        """Whether a vector of one element may stand for a scalar."""
+        """Whether a vector of one element may replace a scalar."""
         return True
 
     @property
     def single(self) -> Shape:
-        """The shape of a parameter for all elements."""
+        """The shape of a per-tensor parameter."""
         return (1,) if self.listed else ()
 
     # -- shapes -------------------------------------------------------------------------------
@@ -94,23 +93,23 @@ class IntegerProduct(OpSpec):
         raise NotImplementedError
 
     def right_shape(self, draw: Draw, a: TensorType) -> Shape:
-        """A shape for b."""
+        """A random shape for b."""
         raise NotImplementedError
 
     def operand_shapes(self, draw: Draw, first: TensorType, out: TensorType) -> tuple[Shape, Shape]:
-        """Shapes of a and b behind an output."""
+        """Shapes of a and b with which the output can have the shape of `out`."""
         raise NotImplementedError
 
     def param_shape(self, role: str, a: TensorType, b: TensorType) -> Shape:
-        """The shape of scales and zero points, and of the bias."""
+        """The shape of the scale, zero point or bias that has the given role."""
         raise NotImplementedError
 
     def on_operand(self, role: str, param: Tensor, operand: Tensor) -> Tensor:
-        """A scale or zero point so that it broadcasts to its operand."""
+        """A scale or zero point, reshaped to broadcast to its operand."""
         raise NotImplementedError
 
     def on_result(self, role: str, param: Tensor, a: Tensor, b: Tensor) -> Tensor:
-        """A scale or bias so that it broadcasts to the product of a and b."""
+        """A scale or bias, reshaped to broadcast to the product of a and b."""
         raise NotImplementedError
 
     def multiply(self, a: Tensor, b: Tensor) -> Tensor:
@@ -121,14 +120,14 @@ class IntegerProduct(OpSpec):
         raise NotImplementedError
 
     def result_params(self, values: Sequence[Any]) -> list[Any]:
-        """Scale and zero point of the result, tensors or intervals, as scalars."""
+        """Scale and zero point of the result, as scalars; values may be tensors or intervals."""
         return [
             on_interval(as_scalar, value) if isinstance(value, Interval) else as_scalar(value)
             for value in self.by_role("y", values)
         ]
 
     def _is_single(self, shape: Shape) -> bool:
-        """Whether a parameter of that shape is one for all."""
+        """Whether a parameter of that shape is per-tensor."""
         if not self.listed:
             return not shape
         return len(shape) == 1 and shape[0].__class__ is int and shape[0] == 1
@@ -174,7 +173,7 @@ class IntegerProduct(OpSpec):
     # -- numbers ------------------------------------------------------------------------------
 
     def zeros(self, values: Sequence[Any]) -> Iterator[tuple[str, Any, Any]]:
-        """Per operand: the role of its parameters, itself, and its zero point or None."""
+        """Per operand: the role of its parameters, the operand itself, its zero point or None."""
         for role, operand in zip("pq", self.operands(values)):
             yield role, operand, (self.by_role(role, values) or [None])[-1]
 
@@ -188,7 +187,7 @@ class IntegerProduct(OpSpec):
     def total(self, *tensors: Tensor) -> Tensor:
         """The exact sum of products, in float64."""
         pair = self.factors(tensors)
-        # ONNX Runtime convolves in float32 only, which matters to the exporters of PyTorch.
+        # ONNX Runtime convolves in float32 only, which PyTorch's exporters have to consider.
         small = self.terms(*pair) * 255**2 < 2**24
         y = self.multiply(*(x.float() if small else x for x in pair)).double()
         for bias in self.by_role("c", tensors):
@@ -232,9 +231,9 @@ class InInt32(IntegerProduct):
 
 
 class Requantised(IntegerProduct):
-    """The sum times (a's scale * b's scale / y's scale), rounded, plus y's zero point.
+    """round(sum * scale of a * scale of b / scale of y) + zero point of y.
 
-    The sum is exact; only the last step rounds, in float32, in float64 or in fixed point.
+    The sum is exact. Only the last step rounds, in float32, in float64 or in fixed point.
     """
 
     output = "Y"
@@ -278,7 +277,7 @@ class Requantised(IntegerProduct):
 
 
 def _granularity(*options: int) -> Choice:
-    """Whether b has parameters per channel; where types are given, as they have it."""
+    """Whether b has parameters per channel; if the types are given, they decide."""
 
     def options_of(op: Any, *types: TensorType) -> Sequence[int]:
         params = op.by_role("q", types)
@@ -292,10 +291,10 @@ def _granularity(*options: int) -> Choice:
 
 
 class MatMulProduct(IntegerProduct):
-    """Matrix products; the parameters of b are for all or per column (a being no vector).
+    """Matrix products. Parameters of b are per tensor, or per column if a is not a vector.
 
-    ONNX has parameters per row of a as well. No runtime here implements those, onnx.reference
-    included, which subtracts them from the columns.
+    ONNX also has parameters per row of a, but every runtime here, onnx.reference included,
+    subtracts them from the columns instead.
     """
 
     columns = _granularity(0, 0, 1)
@@ -307,7 +306,7 @@ class MatMulProduct(IntegerProduct):
         return product_shape(a.shape, b.shape)
 
     def lists(self, a, b):
-        """The product of two vectors is a scalar, to which a vector would add an axis."""
+        """False for the product of two vectors, a scalar, to which a vector would add an axis."""
         return a.rank > 1 or b.rank > 1
 
     def right_shape(self, draw, a):
@@ -346,11 +345,11 @@ class MatMulProduct(IntegerProduct):
 
 
 class ConvProduct(Convolution, IntegerProduct):
-    """Convolutions; parameters of the kernels for all or per output channel."""
+    """Convolutions. Parameters of the kernels are per tensor or per output channel."""
 
     channels = _granularity(0, 1)
     sized = Choice((0, 1), default=0)
-    """Whether the model states the shape of the kernels as an attribute too."""
+    """Whether the model also states the shape of the kernels as an attribute."""
 
     def convolvees(self, *inputs):
         return self.operands(inputs)

@@ -21,9 +21,9 @@ from nnfuzz.operators.rounding import sum_radius
 
 
 class ClassLoss(OpSpec):
-    """(N, C, *S) scores, (N, *S) indices, (C,) weights -> (N, *S) or a scalar.
+    """(N, C, *S) scores, (N, *S) indices, (C,) weights > 0 -> (N, *S) or a scalar.
 
-    Positions whose index is `ignore_index` count nothing. Weights are positive.
+    Positions whose index is `ignore_index` do not count.
     """
 
     since = 12
@@ -88,7 +88,7 @@ class ClassLoss(OpSpec):
     # -- numbers ------------------------------------------------------------------------------
 
     def lost(self, x: Range, *weight: Range) -> Range:
-        """Bounds of the result for scores within bounds."""
+        """Bounds of the result, given bounds of the scores and weights."""
         terms = -x[1], -x[0]
         if self.reduction != "mean":
             terms = products(
@@ -99,7 +99,7 @@ class ClassLoss(OpSpec):
         return accumulated(terms) if self.reduction == "sum" else terms
 
     def certain(self, x: TensorType, *_: TensorType) -> tuple[Range, ...]:
-        """Some position is ignored, if that can be."""
+        """The loss 0 of an ignored position, if the operator has one."""
         if self.reduction != "none" or self.ignore_index is None:
             return ()
         classes = x.shape[1]
@@ -107,12 +107,12 @@ class ClassLoss(OpSpec):
         return ((0, 0),) if self.ignore_index < most else ()
 
     def picked(self, x: Tensor, target: Tensor) -> Tensor:
-        """x at the true class of every position; anything where that is ignored."""
+        """x at the true class of every position; ignored positions hold any value."""
         index = target.long().clamp(min=0).unsqueeze(1)
         return x.gather(1, index).squeeze(1)
 
     def factor(self, like: Tensor, target: Tensor, *weight: Tensor) -> Tensor:
-        """The weight of every position in the dtype of `like`: 0 where it is ignored."""
+        """The weight of every position in the dtype of `like`; 0 for ignored positions."""
         if weight:
             factor = weight[0][target.long().clamp(min=0)]
         else:
@@ -135,7 +135,7 @@ class ClassLoss(OpSpec):
         return self.reduced(-self.picked(x, target) * factor, factor)
 
     def domain(self, *tensors: Tensor) -> list[Tensor]:
-        """A mean needs a position that is not ignored."""
+        """A mean needs at least one position that is not ignored."""
         factor = self.factor(*tensors)
         empty = [flags(~(factor > 0).any())] if self.reduction == "mean" else []
         return [*super().domain(*tensors), *empty]
@@ -147,7 +147,7 @@ class ClassLoss(OpSpec):
     def loss_radius(
         self, u: float, y: Tensor, x: Tensor, off: Tensor | float, target: Tensor, *weight: Tensor
     ) -> Tensor:
-        """Rounding error of `loss` where the elements of `x` are off by `off` themselves."""
+        """Rounding error of `loss` if the elements of `x` already have the error `off`."""
         factor = self.factor(x, target, *weight)
         # Without weights nothing is multiplied, and the divisor is an integer.
         products = 2 * u if weight else 0.0
@@ -164,7 +164,7 @@ class ClassLoss(OpSpec):
         return error / factor.sum() + (2 if known else count + 4) * u * y.abs()
 
     def loss_interval(self, x: Interval, target: Interval, *weight: Interval) -> Interval:
-        """The interval of `loss`, for indices that are exact."""
+        """The interval of `loss` for exact indices."""
         picked = Interval(
             -self.picked(x.hi, target.lo),
             -self.picked(x.lo, target.lo),

@@ -1,4 +1,4 @@
-"""Normalisations: Softmax and its kin, and operators with learnt scale and shift."""
+"""Normalisations: Softmax and related operators, and operators with learnt scale and shift."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ class AlongAxis(Along, Unary):
         return [self.along(x).masked(spread_mask(x.any, (self.axis,)))]
 
     def along(self, x: Interval) -> Interval:
-        """The ends for an interval without a mask."""
+        """The result for an interval without masked elements."""
         raise NotImplementedError
 
 
 def spread_mask(mask: Tensor | None, axes: tuple[int, ...]) -> Tensor | None:
-    """Every element that shares its position outside of `axes` with an element of the mask."""
+    """Mask of the elements that share their position outside `axes` with a masked element."""
     if mask is None:
         return None
     return mask.byte().amax(axes, keepdim=True).bool().expand_as(mask)
 
 
 class Exponentials(AlongAxis):
-    """A function of each element's share of the sum of exponentials along the axis."""
+    """A function of each element's share exp(x_i) / sum of exp(x_j) along the axis."""
 
     def of_log_share(self, log: Tensor) -> Tensor:
-        """The result for logarithms of shares, minus infinity to 0, with which it grows."""
+        """Maps logarithms of shares (minus infinity to 0) to results; monotonically increasing."""
         raise NotImplementedError
 
     def along(self, x: Interval) -> Interval:
@@ -59,7 +59,7 @@ class Exponentials(AlongAxis):
         return Interval(self.of_log_share(logs.lo), self.of_log_share(logs.hi))
 
     def certain(self, *inputs: TensorType) -> tuple[Range, ...]:
-        """The least share is 1 / size at most, and a single one is 1."""
+        """The least of n shares is at most 1 / n; the only share of a single element is 1."""
         size = inputs[0].shape[self.axis]
         share = 1 / (size if isinstance(size, int) and size else 3)
         logs = torch.tensor([share, 1.0], dtype=torch.float64).log()
@@ -67,14 +67,14 @@ class Exponentials(AlongAxis):
         return (*(((whole, whole),) if may_be_one(size) else ()), (self.within[0], most))
 
     def roundings(self, u: float, x: Tensor) -> Tensor:
-        """Relative error of every share; see `share_roundings`."""
+        """Relative error of every share (`share_roundings`)."""
         return share_roundings(u, x, self.axis)
 
 
 def shared(u: float, d: Tensor) -> Tensor:
-    """Relative error of exp(-d): d is a rounded difference from the largest exponent.
+    """Relative error of exp(-d), where d is a rounded difference from the largest exponent.
 
-    In float32 the exponential is a power of 2, whose exponent is a rounded product, too.
+    In float32 the exponential is computed as a power of 2, whose exponent is a rounded product.
     """
     return u * ((2 if u == SINGLE else 1) * d + stepwise(u))
 
@@ -82,10 +82,9 @@ def shared(u: float, d: Tensor) -> Tensor:
 def share_roundings(u: float, x: Tensor, axis: int, sums: bool = False) -> Tensor:
     """Relative error of exp(x_i) / sum of exp(x_j) along an axis, before the division is rounded.
 
-    sums: of the sum alone, kept as size 1. The error of a term in the numerator is the same in the
-    sum, where it counts by its share p: to first order (1 - 2 p_i) e_i + sum of p_j e_j, and the
-    additions in any order (`largest_first`).
-    x: scores; minus infinity takes no part.
+    x: scores; minus infinity takes no part. sums: return the error of the sum alone, kept as size
+    1. A term's error e_i occurs in the numerator and, weighted by its share p_i, in the sum: to
+    first order (1 - 2 p_i) e_i + sum of p_j e_j, plus the additions in any order (`largest_first`).
     """
     d = (x.amax(axis, keepdim=True) - x).clamp(max=1e4)
     each, share = shared(u, d), x.softmax(axis)
@@ -95,7 +94,7 @@ def share_roundings(u: float, x: Tensor, axis: int, sums: bool = False) -> Tenso
 
 
 def log_radius(u: float, y: Tensor, x: Tensor, axis: int) -> Tensor:
-    """Rounding error of y = log_softmax(x): the logarithm of the share, or x - max - log(sum)."""
+    """Rounding error of y = log_softmax(x), computed as log(share) or as x - max - log(sum)."""
     whole = share_roundings(u, x, axis, sums=True)
     d = x.amax(axis, keepdim=True) - x
     size, log = y.abs(), (y.abs() - d).abs()
@@ -105,11 +104,10 @@ def log_radius(u: float, y: Tensor, x: Tensor, axis: int) -> Tensor:
 
 
 def log_shares(x: Interval, axis: int) -> Interval:
-    """The logarithm of each element's share of the sum of exponentials along an axis.
+    """Intervals of log(exp(x_i) / sum of exp(x_j)) along an axis.
 
-    The share of x_i is 1 / (1 + sum of exp(x_j - x_i)), and all others are largest when x_i is at
-    its lower end. Sums stay logarithms, since exponentials vanish beside an end that no other
-    element need reach.
+    The share of x_i is 1 / (1 + sum of exp(x_j - x_i)), so all other shares are largest if x_i is
+    at its lower end. Sums are kept as logarithms, since exponentials may underflow.
     """
     top = x.hi.amax(axis, keepdim=True)
     low, high = x.lo - top, x.hi - top
@@ -120,17 +118,16 @@ def log_shares(x: Interval, axis: int) -> Interval:
 
 
 def log_sum_of_others(x: Tensor, axis: int) -> Tensor:
-    """log of the sum of exp(x_j) over all other elements along an axis, for every element; minus
-    infinity where there is no other. Beside the largest element, all others may vanish: theirs is
-    summed without it.
-    """
+    """For every element, log of the sum of exp(x_j) over all other elements along an axis; minus
+    infinity if there is none. For the largest element, beside which others may vanish, the sum is
+    computed without it."""
     top, at = x.max(axis, keepdim=True)
     alone = x.scatter(axis, at, -math.inf).logsumexp(axis, keepdim=True)
     return (others((x - top).exp(), axis).log() + top).scatter(axis, at, alone)
 
 
 def others(x: Tensor, axis: int) -> Tensor:
-    """The sum of all other elements along an axis, for every element; nothing is subtracted."""
+    """For every element, the sum of all others along an axis, computed without subtraction."""
     none = torch.zeros_like(x.narrow(axis, 0, 1))
     most = x.shape[axis] - 1
 
@@ -141,9 +138,9 @@ def others(x: Tensor, axis: int) -> Tensor:
 
 
 class Normalization(OpSpec):
-    """Scale and shift behind a division by sqrt(variance + epsilon).
+    """Operators that divide by sqrt(variance + epsilon), then scale and shift.
 
-    `epsilon` is stored in float32 by ONNX, so `eps` is what every implementation sees.
+    ONNX stores `epsilon` in float32, so implementations use `eps`.
     """
 
     epsilon = Choice((1e-5, 1e-3, 1e-2, 0.1))
@@ -156,7 +153,7 @@ class Normalization(OpSpec):
 
     @property
     def eps(self) -> float:
-        """The epsilon of the model, rounded to float32."""
+        """The epsilon rounded to float32."""
         return float(np.float32(self.epsilon))
 
     def cost(self, *inputs):
@@ -164,14 +161,14 @@ class Normalization(OpSpec):
 
 
 class Standardised(Normalization):
-    """scale * (x - mean) / sqrt(variance + epsilon) + bias, if there is one."""
+    """scale * (x - mean) / sqrt(variance + epsilon) + bias; the bias is optional."""
 
     def over(self, rank: int) -> tuple[int, ...]:
-        """The axes that mean and variance are taken over."""
+        """The axes over which mean and variance are computed."""
         raise NotImplementedError
 
     def spread(self, v: Tensor, x: Tensor) -> Tensor:
-        """A scale or bias so that it broadcasts to x. Default: it does."""
+        """A scale or bias, reshaped to broadcast to x. Default: unchanged."""
         return v
 
     def torch(self, x, scale, *bias):
@@ -193,8 +190,8 @@ class Standardised(Normalization):
 
 
 STASH_TYPE = Choice((None, None, DType.FLOAT64), default=None)
-"""The precision of statistics that the model states; None leaves it at float32. Less precise ones
-are excluded: the standard subtracts a square from a mean of squares, which may then be negative."""
+"""The dtype for statistics that the model states; None: the default, float32. Less precise ones are
+excluded: ONNX computes mean(x^2) - mean(x)^2, which may then be negative."""
 
 
 def stashed(stash: DType | None, x: DType) -> bool:
@@ -206,33 +203,33 @@ def stashed(stash: DType | None, x: DType) -> bool:
 
 
 def trailing(axis: int, rank: int) -> tuple[int, ...]:
-    """The axes from `axis` on."""
+    """The axes from `axis` to the last."""
     return tuple(range(axis % rank, rank))
 
 
 def mean_of(emit: Any, x: str, axes: Sequence[int]) -> str:
-    """Emit the mean over axes, kept as size 1."""
+    """Emit the mean over axes, which are kept as size 1; returns its name."""
     if emit.opset < 18:
         return emit("ReduceMean", x, axes=list(axes), keepdims=1)
     return emit("ReduceMean", x, emit.const(list(axes), DType.INT64), keepdims=1)
 
 
 def centred(x: Tensor, axes: tuple[int, ...], eps: float) -> tuple[Tensor, Tensor]:
-    """(x - mean(x)) and sqrt(variance(x) + eps), statistics over `axes`, kept as size 1."""
+    """x - mean(x) and sqrt(variance(x) + eps), with statistics over `axes`, kept as size 1."""
     d = x - x.mean(axes, keepdim=True)
     return d, ((d * d).mean(axes, keepdim=True) + eps).sqrt()
 
 
 def flushed(u: float, factor: Tensor, x: Tensor) -> Tensor:
-    """The error of a product with x whose factor is computed first and flushed to zero."""
+    """The error of factor * x if the factor is computed first and flushed to zero."""
     return torch.where(factor.abs() < underflow(u), (factor * x).abs(), 0.0)
 
 
 def centred_interval(x: Interval, axes: tuple[int, ...], eps: float) -> Interval:
     """The interval of (x - mean(x)) / sqrt(variance(x) + eps).
 
-    With r the radius of x: each element of the numerator moves by (1 - 2 / n) r_i + mean(r), the
-    divisor, a norm, by the root mean square of r.
+    If x has the radius r and n elements, each element of the numerator moves by at most (1 - 2 / n)
+    r_i + mean(r), and the divisor, a norm, by the root mean square of r.
     """
     centre, r = (x.lo + x.hi) * 0.5, (x.hi - x.lo) * 0.5
     d, s = centred(centre, axes, eps)
@@ -257,16 +254,16 @@ def affine(x: Interval, scale: Interval, bias: Interval | None = None) -> Interv
 def centred_radius(
     u: float, x: Tensor, axes: tuple[int, ...], eps: float, scale: Tensor | float
 ) -> Tensor:
-    """Rounding error of scale * (x - mean) / sqrt(variance + eps), variance in one pass or two.
+    """Rounding error of scale * (x - mean) / sqrt(variance + eps), by any usual algorithm.
 
-    The mean is off by `shift`, the error of a sum in any order. In two passes that adds its square
-    to the variance and no more, since the differences from the mean add up to 0; the sum of k
-    squares is off by that of its additions and 4 u of itself: difference, square, division, sum
-    with eps. In one pass, mean(x^2) - mean(x)^2 is off by the additions of the squares, in any
-    order (`largest_first`), and 6 u of the mean square: no type of 16 bits is enough for that, so
-    it has float32's u at most, as has the form x g - mean g for the quotient. Of the other one
-    root, reciprocal, difference and two products are rounded. The factor
-    scale / sqrt(variance + eps) may come first, and be flushed.
+    The mean has the error `shift`, that of a sum in any order. Two passes: this adds only its
+    square to the variance, since the differences from the mean add up to 0; the sum of k squares
+    has the error of its additions plus 4 u of itself (difference, square, division, sum with eps).
+    One pass: mean(x^2) - mean(x)^2 has the error of adding the squares in any order
+    (`largest_first`) plus 6 u of the mean square. No 16-bit dtype is precise enough for that, so u
+    is at most that of float32; the same holds for computing the quotient as x g - mean g. Otherwise
+    root, reciprocal, difference and two products are rounded. The factor scale / sqrt(variance +
+    eps) may be computed first, and be flushed to zero.
     """
     d, s = centred(x, axes, eps)
     mean = x.mean(axes, keepdim=True)
@@ -279,7 +276,7 @@ def centred_radius(
 
 
 def variance_radius(u: float, x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    """Rounding error of the variance; see `centred_radius`."""
+    """Rounding error of the variance (derived in `centred_radius`)."""
     count = math.prod(x.shape[axis] for axis in axes)
     narrow = min(u, SINGLE)
     mean = x.mean(axes, keepdim=True)
@@ -297,7 +294,7 @@ def variance_radius(u: float, x: Tensor, axes: tuple[int, ...]) -> Tensor:
 
 
 def _least_root(u: float, x: Tensor, axes: tuple[int, ...], eps: float) -> tuple[Tensor, Tensor]:
-    """The least sqrt(variance + eps) of a correct implementation, and by how much it is off."""
+    """(least sqrt(variance + eps) of a correct implementation, error of that root)."""
     s, off = centred(x, axes, eps)[1], variance_radius(u, x, axes)
     least = (s * s - off).clamp(min=eps * 0.5).sqrt()
     return least, torch.minimum(off / (s + least), off.sqrt())
@@ -352,14 +349,13 @@ class Variance(OpSpec):
 
 
 def squares_fit(x: Tensor, axes: Sequence[int]) -> list[Tensor]:
-    """Domain terms: sums of squares over the axes stay finite."""
+    """Domain terms that keep the sums of squares over the axes finite."""
     count = math.prod(x.shape[a] for a in axes)
     return [x.abs() - math.sqrt(largest(x) / (8 * count))]
 
 
 def deviations(x: Interval, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """Bounds of the standard deviation, a norm, which moves by the root mean square of the radii at
-    most."""
+    """Bounds of the standard deviation; it moves by at most the root mean square of the radii."""
     centre, r = (x.lo + x.hi) * 0.5, (x.hi - x.lo) * 0.5
     s = centred(centre, axes, 0.0)[1]
     moved = (r * r).mean(axes, keepdim=True).sqrt() + 2.0**-50 * s
@@ -367,16 +363,16 @@ def deviations(x: Interval, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
 
 
 def masked_along(x: Interval, axes: Sequence[int]) -> Tensor | None:
-    """The mask of what depends on a masked element along axes, which are kept as size 1."""
+    """Mask, with `axes` kept as size 1, of what depends on a masked element along them."""
     return None if x.any is None else x.any.byte().amax(tuple(axes), keepdim=True).bool()
 
 
 def shifted_radius(u: float, y: Tensor, bias: Tensor | float) -> Tensor:
-    """Error of adding a bias, or, in float32 at least, of adding it to mean g of x g - mean g."""
+    """Error of adding a bias; in float32 or float64 it may be added to mean g of x g - mean g."""
     size = bias.abs() if isinstance(bias, torch.Tensor) else abs(bias)
     return u * y.abs() + 2 * min(u, SINGLE) * size
 
 
 def _grown(k: float, u: float) -> float:
-    """(1 + u)^k - 1, the relative error of k roundings, as far as it means anything."""
+    """(1 + u)^k - 1, the relative error of k roundings, capped where it loses its meaning."""
     return math.expm1(min(k * u, 8.0))

@@ -1,7 +1,7 @@
-"""Operands of integers that shape a result, and the ways in which a model writes them.
+"""Integer operands that shape a result, and the ways in which a model writes them.
 
-A compiler reads a shape that is a constant in other ways than one that the model computes from the
-shapes of its values, as exporters write it. Both mean the same.
+A compiler treats a constant shape differently from one that the model computes from the shapes of
+its values, as exported models do. The results are the same.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from nnfuzz.operators.operator import OpSpec
 PLAIN = "initializer"
 LEAST = -(1 << 31)
 MOST = 1 << 31
-"""Numbers beyond these ends mean "as far as there are elements", and stay constants."""
+"""Numbers beyond these ends mean "to the end of the axis"; they are always written as constants."""
 
 Size = tuple[str, int]
-"""A value, and one of its axes."""
+"""The name of a value, and one of its axes."""
 
 
 class Operands(OpSpec):
     """An operator that takes integers, such as a target shape, as an operand.
 
-    operand: "initializer", "constant" (a node), "shape" (computed from the shape of the first
-    input), "shapes" (computed from the shapes of any values that the model computes before).
+    operand: how they are written. "initializer"; "constant": a node; "shape": computed from the
+    shape of the first input; "shapes": computed from the shapes of any preceding values.
     """
 
     operand: Any = Choice(
@@ -39,7 +39,7 @@ class Operands(OpSpec):
     usual: ClassVar[Mapping[str, Any]] = {"operand": PLAIN}
 
     def integers(self, emit: Any, x: str, numbers: Sequence[int]) -> str:
-        """The name of an int64 vector of the numbers, written as `operand` says."""
+        """The name of an int64 vector of the numbers, written as the attribute `operand` says."""
         numbers = [int(number) for number in numbers]
         if self.operand == "constant":
             return str(emit("Constant", value=np.array(numbers, np.int64)))
@@ -49,7 +49,7 @@ class Operands(OpSpec):
 
 
 def _sizes(emit: Any, names: Sequence[str]) -> Iterator[tuple[Size, int]]:
-    """The sizes of values whose types are known, by value and axis."""
+    """The sizes of values whose types are known, with value and axis."""
     for name in dict.fromkeys(names):
         with suppress(KeyError):
             yield from (((name, axis), size) for axis, size in enumerate(emit.type(name).sizes))
@@ -60,7 +60,7 @@ def _constant(emit: Any, *numbers: int) -> str:
 
 
 def _computed(emit: Any, numbers: Sequence[int], sizes: dict[Size, int]) -> str:
-    """The numbers as a Concat of sizes of values, and of numbers computed from sizes."""
+    """The numbers as a Concat of values' sizes, and of numbers computed from sizes."""
     parts: list[str] = []
     while numbers:
         place, count = _longest(numbers, sizes)
@@ -74,7 +74,8 @@ def _computed(emit: Any, numbers: Sequence[int], sizes: dict[Size, int]) -> str:
 
 
 def _longest(numbers: Sequence[int], sizes: dict[Size, int]) -> tuple[Size, int]:
-    """The place of the longest run of sizes that the numbers begin with; of the last one."""
+    """The longest run of sizes in one value that equals the first numbers: (value and axis,
+    length). The last such run is used."""
     best: tuple[Size, int] = ("", 0), 0
     for name, first in sizes:
         count = 0
@@ -86,7 +87,7 @@ def _longest(numbers: Sequence[int], sizes: dict[Size, int]) -> tuple[Size, int]
 
 
 def _read(emit: Any, name: str, first: int, count: int) -> str:
-    """Some sizes of a value, by one of the ways in which exporters write it; they take turns."""
+    """Some sizes of a value, read in one of the ways of exporters, which alternate."""
     ways = (_gathered, _by_attributes if emit.opset >= 15 else _sliced, _sliced)
     return ways[len(emit.nodes) % 3](emit, name, first, count)
 
@@ -109,8 +110,8 @@ def _sliced(emit: Any, name: str, first: int, count: int) -> str:
 
 
 def _derived(emit: Any, number: int, sizes: dict[Size, int], always: bool) -> str:
-    """A number that is no size: a multiple or a part of one, else itself; with `always` the sum of
-    a size and a constant."""
+    """A number that is not a size: a multiple or a part of a size, else a constant. With `always`,
+    the sum of a size and a constant."""
     for (name, axis), size in sizes.items():
         if size > 1 and number > size and number % size == 0:
             return str(emit("Mul", _read(emit, name, axis, 1), _constant(emit, number // size)))

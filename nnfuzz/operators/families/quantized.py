@@ -1,8 +1,8 @@
 """Quantisation: numbers as small integers, q = saturate(round(v / scale) + zero point).
 
-The quotient of a correct implementation is off by some rounding errors (it may multiply by the
-reciprocal, or in fixed point), so next to a tie the result is one of two integers; `stepped` and
-`tie_distance` say where. Ties themselves go to the even integer.
+A correct implementation may have rounding errors in the quotient (it may multiply by the
+reciprocal, or use fixed point), so near a tie the result is one of two integers: `stepped` gives
+both, `tie_distance` the distance from a tie. Exact ties go to the even integer.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from nnfuzz.operators.operator import OpSpec, Range, per_input
 
 BYTES = (DType.UINT8, DType.INT8)
 SCALES: Range = (2.0**-8, 0.5)
-"""Scales of tensors that are drawn: with usual numbers, some elements saturate and most do not."""
+"""Scales that are drawn: with usual numbers, some elements saturate and most do not."""
 ADMITTED_SCALES: Range = (2.0**-40, 2.0**40)
 """Scales with which quotients and products of usual numbers are finite and normal."""
 REDUCED = 64
-"""Greatest magnitude of int8 weights. Without VNNI, ONNX Runtime adds pairs of products in int16 on
-x86 and saturates, as its documentation of quantisation says ("reduce_range")."""
+"""Greatest magnitude of int8 weights. On x86 without VNNI, ONNX Runtime adds pairs of products in
+int16 and saturates, according to its documentation of quantisation ("reduce_range")."""
 
 
 def wide(x: Tensor) -> Tensor:
-    """A float tensor in float32 at least."""
+    """A float tensor in float32, or in float64 if it is that."""
     return x if x.dtype is torch.float64 else x.float()
 
 
 def quantised(v: Tensor, zero: Tensor | None, to: DType) -> Tensor:
-    """saturate(round(v) + zero point) of a quotient; 8-bit floats have no zero point."""
+    """saturate(round(v) + zero point) of a quotient v; 8-bit floats have no zero point."""
     if to.is_float:
         return rounded(v, to)
     steps = wide(v).round()
@@ -51,14 +51,14 @@ def quantised(v: Tensor, zero: Tensor | None, to: DType) -> Tensor:
 
 
 def stepped(v: Interval, error: Tensor | float, zero: Sequence[Interval], to: DType) -> Interval:
-    """The interval of `quantised` for a quotient that is off by up to `error`, broadcast to `v`."""
+    """The interval of `quantised` for a quotient v with an error of up to `error` (broadcast)."""
     lo = quantised(v.lo - error, zero[0].lo if zero else None, to)
     hi = quantised(v.hi + error, zero[0].hi if zero else None, to)
     return Interval(lo, hi, joined(v, *zero, like=lo))
 
 
 def tie_distance(v: Tensor, zero: Sequence[Tensor], to: DType) -> Tensor:
-    """Distance of quotients from the next tie whose rounding changes the result."""
+    """Distance of quotients from the nearest tie whose rounding changes the result."""
     v = wide(v)
     if to.is_float:
         ties = _ties(to).to(v.dtype)
@@ -72,14 +72,14 @@ def tie_distance(v: Tensor, zero: Sequence[Tensor], to: DType) -> Tensor:
 
 @cache
 def _ties(to: DType) -> Tensor:
-    """The numbers half-way between two neighbours of an 8-bit float, in ascending order."""
+    """The numbers half-way between two neighbours of an 8-bit float dtype, ascending."""
     numbers = np.arange(256, dtype=np.uint8).view(to.numpy).astype(np.float64)
     numbers = np.unique(numbers[np.isfinite(numbers)])
     return torch.from_numpy((numbers[1:] + numbers[:-1]) / 2)
 
 
 def dyadic(*intervals: Interval) -> Tensor:
-    """Mask of exact powers of two in every interval: they divide and multiply without an error."""
+    """Mask of elements that are powers of two in every interval, so they divide exactly."""
     masks = [(b.lo == b.hi) & (b.lo.abs().frexp().mantissa == 0.5) for b in intervals]
     every = masks[0]
     for mask in masks[1:]:
@@ -88,7 +88,7 @@ def dyadic(*intervals: Interval) -> Tensor:
 
 
 def bounded(*scales: Tensor) -> list[Tensor]:
-    """Domain terms of scales: they are within `ADMITTED_SCALES`."""
+    """Domain terms that keep scales within `ADMITTED_SCALES`."""
     lo, hi = ADMITTED_SCALES
     return [term for scale in map(wide, scales) for term in (lo - scale, scale - hi)]
 
@@ -97,7 +97,7 @@ def bounded(*scales: Tensor) -> list[Tensor]:
 
 
 def shifted(x: Tensor, zero: Tensor | None) -> Tensor:
-    """Integers without their zero point, in float64, where products and sums are exact."""
+    """Integers minus their zero point, in float64, in which products and sums are exact."""
     return x.double() if zero is None else x.double() - zero.double()
 
 
@@ -109,7 +109,7 @@ def shifted_interval(x: Interval, zero: Interval | None) -> Interval:
 
 
 def too_heavy(w: Tensor) -> list[Tensor]:
-    """Domain term of weights: int8 beyond `REDUCED`."""
+    """Domain terms that keep int8 weights within `REDUCED`."""
     return [(w.int().abs() - REDUCED).float()] if w.dtype is torch.int8 else []
 
 
@@ -130,15 +130,15 @@ def _unread(draw: Draw, op: Any, first: TensorType, *params: TensorType) -> int 
 
 
 class Scaled(OpSpec):
-    """A tensor, its scale and maybe its zero point: one for all, or one per index of an axis."""
+    """An operator on a tensor with a scale, and perhaps a zero point, per tensor or per index."""
 
     axis: Any = Choice(by=_axis)
-    """None for a scale of rank 0."""
+    """None for a per-tensor scale."""
     unread: Any = Choice(by=_unread, default=None)
-    """The axis that a model states beside a scale for all, where it means nothing."""
+    """The axis that a model states beside a per-tensor scale, where it has no meaning."""
     listed: Any = Choice(by=lambda *_: 0, default=0)
-    """Whether a scale for all is a vector of one element, as models of others have it; by the words
-    of the standard, it would be one per index of an axis."""
+    """Whether a per-tensor scale is a vector of one element, as in some imported models; by the
+    standard, such a vector is a scale per index of an axis."""
 
     @classmethod
     def from_onnx(cls, fields: Fields, takes: Types, gives: Types) -> Self:
@@ -182,12 +182,12 @@ class Scaled(OpSpec):
         return bounded(scale)
 
     def layout(self) -> dict[str, Any]:
-        """The attributes of ONNX that say how scales are spread."""
+        """The ONNX attributes that say to which elements a scale belongs."""
         axis = self.unread if self.axis is None else self.axis
         return {"axis": axis, "block_size": getattr(self, "block_size", None)}
 
     def spread(self, param: Tensor, x: Tensor) -> Tensor:
-        """A scale or zero point so that it broadcasts to `x`."""
+        """A scale or zero point, reshaped to broadcast to `x`."""
         if self.axis is None:
             return param.reshape(()) if self.listed else param
         shape = [1] * x.dim()
@@ -200,9 +200,9 @@ class Scaled(OpSpec):
 
 
 class Blocks(Scaled):
-    """One scale per block of `block_size` elements along an axis; the last one may be smaller.
+    """One scale per block of `block_size` elements along an axis; the last block may be smaller.
 
-    Not for vectors: ONNX Runtime takes the scale of a single block for one of the whole tensor.
+    Not for vectors: ONNX Runtime takes the scale of a single block for a per-tensor scale.
     """
 
     axis = Choice(by=lambda draw, op, first, *_: draw.integer(-first.rank, first.rank - 1))

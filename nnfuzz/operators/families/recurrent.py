@@ -1,6 +1,6 @@
-"""Recurrent operators: a cell that is applied to the steps of a sequence, in one or two directions.
+"""Recurrent operators: a cell applied to the steps of a sequence, in one or two directions.
 
-The families' notation: S steps, B the batch, I inputs, H hidden units, D directions, G gates.
+Letters in shapes: S steps, B batch, I inputs, H hidden units, D directions, G gates.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from nnfuzz.operators.unexportable import DECOMPOSED
 
 @dataclass(frozen=True)
 class Activation:
-    """How a function is named in `activations`, as an operator.
+    """An activation function as `activations` names it.
 
-    default: with the parameters that hold where none are given. given: with those of `alpha` and
-    `beta`, for which the lists activation_alpha and activation_beta have an entry where not None.
+    default: the operator with default parameters. given: a variant whose parameters are `alpha` and
+    `beta`; those that are not None have an entry in activation_alpha and activation_beta.
     """
 
     default: OpSpec
@@ -40,7 +40,7 @@ class Activation:
 
 
 class Gate(Summing):
-    """(B, K) and (H, K) and terms that broadcast to (B, H): x @ w.T and all of the terms added."""
+    """x (B, K), w (H, K) and terms that broadcast to (B, H) -> x @ w.T plus all terms."""
 
     name = "Gate"
     unscaled = True
@@ -60,9 +60,9 @@ class Gate(Summing):
 
 @dataclass(frozen=True)
 class Cell:
-    """The parameters of one direction, by gate: `w` (H, I), `r` (H, H), rows of biases and so on.
+    """The parameters of one direction, by gate: `w` (H, I), `r` (H, H), biases, peepholes.
 
-    index: of the direction.
+    index: number of the direction.
     """
 
     index: int
@@ -86,7 +86,8 @@ def concat(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def row_choice(on: list[list[bool]]) -> Callable[..., Tensor]:
-    """Of two tensors (B, H), rows of the first where the flag (B, 1) is set; 0 for no second."""
+    """A function of two tensors (B, H): rows of the first where the flag (B, 1) is set, otherwise
+    of the second, or 0 if there is none."""
 
     def choose(new: Tensor, *old: Tensor) -> Tensor:
         return torch.where(torch.tensor(on), new, old[0] if old else torch.zeros_like(new))
@@ -95,11 +96,11 @@ def row_choice(on: list[list[bool]]) -> Callable[..., Tensor]:
 
 
 LONGEST = 10
-"""Largest number of steps; more take the reference too long, which runs them one by one."""
+"""Most steps of a sequence; the reference runs them one by one, so more would take too long."""
 
 
 def _drawn_activations(draw: Draw, op: Recurrent, *types: TensorType) -> tuple[str, ...]:
-    """Activation functions; mostly none, which stands for the defaults."""
+    """Random activation functions; mostly an empty tuple, which means the defaults."""
     if draw.chance(0.6):
         return ()
     return tuple(
@@ -116,9 +117,9 @@ def _drawn_outputs(draw: Draw, op: Recurrent, *types: TensorType) -> tuple[int, 
 class Recurrent(Composite):
     """Y (S, D, B, H) and the last states (D, B, H); with layout 1 the batch comes first.
 
-    `given` names the optional inputs. `kept` are the outputs of the operator that the node has.
-    `lens` makes sequence_lens: sequence b has 1 + lens[b] steps, cyclically and modulo S; no entry
-    means that the input is absent. Source: ONNX RNN-14, GRU-14, LSTM-14.
+    given: names of the optional inputs that are present. kept: the outputs that the ONNX node has.
+    lens: sequence b has 1 + lens[b] steps (lens repeats cyclically, and counts modulo S); empty: no
+    input sequence_lens. Source: ONNX RNN-14, GRU-14, LSTM-14.
     """
 
     since = 14
@@ -130,7 +131,7 @@ class Recurrent(Composite):
     )
     unexportable = DECOMPOSED
     margins = OpSpec.margins
-    """No step jumps."""
+    """None, since no step is discontinuous."""
 
     gates: ClassVar[str] = ""
     """Letters of the gates, in the order of the rows of W."""
@@ -158,7 +159,7 @@ class Recurrent(Composite):
 
     @classmethod
     def from_onnx(cls, fields: Fields, takes: Types, gives: Types) -> Self:
-        """With all outputs; those that the node leaves out are made, too."""
+        """An instance that has all outputs, also those that the node leaves out."""
         activations = tuple(fields.get("activations") or ())
         mine = {
             "direction": "forward",
@@ -308,13 +309,13 @@ class Recurrent(Composite):
         return apply(Moves(lambda t: t.new_zeros((t.shape[1], self.hidden_size))), x)
 
     def lengths(self, steps: int, batch: int) -> list[int]:
-        """Steps of each sequence of the batch."""
+        """The number of steps of each sequence of the batch."""
         if not self.lens:
             return [steps] * batch
         return [1 + self.lens[b % len(self.lens)] % steps for b in range(batch)]
 
     def _turned(self, x: Tensor) -> Tensor:
-        """Each sequence back to front; elements after its end stay."""
+        """Each sequence in reverse order; elements after its end stay in place."""
         steps, batch = x.shape[:2]
         order = [
             [n - 1 - t if t < n else t for n in self.lengths(steps, batch)] for t in range(steps)
@@ -322,19 +323,19 @@ class Recurrent(Composite):
         return x[torch.tensor(order), torch.arange(batch)]
 
     def activated(self, apply: Apply, cell: Cell, at: int, value: Any) -> Any:
-        """The activation function at a position of `defaults`, behind the clip."""
+        """The value, clipped, then passed through the activation at a position of `defaults`."""
         if self.clip is not None:
             value = apply(self.clipping(), value)
         return apply(self.function(self._names()[cell.index * len(self.defaults) + at]), value)
 
     def function(self, name: str) -> OpSpec:
-        """The activation function of a name, with the parameters in use."""
+        """The activation function of a name, with this operator's parameters."""
         function = self.functions[name]
         given = function.given if self.activations and self.explicit else None
         return given or function.default
 
     def clipping(self) -> OpSpec:
-        """Clip to [-clip, clip]."""
+        """The operator that clips to [-clip, clip]."""
         raise NotImplementedError(f"{self.name}.clipping")
 
     def _names(self) -> tuple[str, ...]:
@@ -365,12 +366,12 @@ class Recurrent(Composite):
         }
 
     def certain(self, *inputs: TensorType) -> tuple[Range, ...]:
-        """Zeros come behind sequences that are shorter than others."""
+        """Zeros after the end of sequences that are shorter than others."""
         return ((0, 0),) if self.lens and self.kept[0] == 0 else ()
 
     def value_range(self, *ranges: Range) -> Range:
         return ANY_RANGE if self.activations or not self.bounded() else (-1.0, 1.0)
 
     def bounded(self) -> bool:
-        """Whether all outputs are within [-1, 1] where the default functions are used."""
+        """Whether all outputs of the default functions are within [-1, 1]."""
         return True

@@ -1,4 +1,4 @@
-"""Operators that reduce a tensor along axes, and orders of elements that rounding may turn over."""
+"""Reductions along axes, and orders of elements that a rounding error may change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from nnfuzz.operators.rounding import largest_first
 
 
 def reduced(shape: Sequence[Int], axes: Sequence[int], keepdims: int) -> tuple[Int, ...]:
-    """The shape behind a reduction along (non-negative) axes."""
+    """The shape after a reduction along (non-negative) axes."""
     if keepdims:
         return tuple(1 if i in axes else d for i, d in enumerate(shape))
     return tuple(d for i, d in enumerate(shape) if i not in axes)
@@ -30,7 +30,7 @@ def reduced(shape: Sequence[Int], axes: Sequence[int], keepdims: int) -> tuple[I
 def unreduced(
     first: TensorType, axes: Sequence[int], keepdims: int, output: TensorType
 ) -> tuple[Int, ...]:
-    """A shape whose reduction has the output's other dimensions; `first` where the rank differs."""
+    """A shape whose reduction has the shape of `output`; the shape of `first` if ranks differ."""
     rest = list(output.shape)
     if len(rest) != first.rank - (0 if keepdims else len(axes)):
         return first.shape
@@ -41,7 +41,7 @@ def unreduced(
 
 
 class Reducing(RankChanging):
-    """Base of reductions along one axis and along several; see `positive_axes`."""
+    """Base of reductions along one axis or several, which `positive_axes` returns."""
 
     inputs = (In("T", FLOATS, (1, 5)),)
     keepdims = Choice((0, 1))
@@ -72,10 +72,10 @@ class Reducing(RankChanging):
 
 
 class Reduction(Reducing):
-    """Reduction along several axes; `axes_input` is the opset that made them an input.
+    """Reduction along several axes. axes_input: the opset that turned the axes into an input.
 
-    No axes leave every element by itself, which ONNX calls `noop_with_empty_axes`. All of them,
-    counted from the front, are left out in ONNX, where that is the default.
+    Without axes every element stays as it is, which ONNX calls `noop_with_empty_axes`. If all axes
+    are given in order, the lowering omits them, since that is ONNX's default.
     """
 
     merges = ("Expand",)
@@ -84,7 +84,7 @@ class Reduction(Reducing):
     axes = Choice(by=any_axes)
     axes_input = 18
     wraps: ClassVar[bool] = True
-    """Whether integers may overflow, so that the ends of an interval say nothing."""
+    """Whether integers may overflow, so that the ends of an interval are no bounds."""
 
     reduce: Callable[..., Tensor]
     """(x, axes, keepdim) -> the result along one axis or more."""
@@ -125,7 +125,7 @@ class Reduction(Reducing):
 
     @per_input
     def undefined(self, *intervals: Interval) -> Tensor | None:
-        """Integer sums that may overflow: ONNX is silent, and ONNX Runtime saturates."""
+        """Integer sums that may overflow: ONNX does not define them, and ONNX Runtime saturates."""
         (x,) = intervals
         if x.lo.is_floating_point() or not self.wraps:
             return None
@@ -138,11 +138,11 @@ class Reduction(Reducing):
         return [self.sure(x).masked(touched(x.any, self.axes, self.keepdims))]
 
     def sure(self, x: Interval) -> Interval:
-        """The ends for an interval without a mask. Default: by `monotone`."""
+        """The result for an interval without masked elements. Default: by `monotone`."""
         return Interval(*ends(self.torch, self.monotone, x))
 
     def largest_first(self, terms: Tensor, most: Tensor) -> Tensor:
-        """The function of that name along the axes, `most` and result shaped like the output."""
+        """`rounding.largest_first` along the axes; `most` has the shape of the output."""
         axes = self.positive_axes(terms.dim())
         kept = most.reshape([1 if i in axes else d for i, d in enumerate(terms.shape)])
         return largest_first(terms, self.axes, kept).reshape(most.shape)
@@ -153,7 +153,7 @@ class Reduction(Reducing):
 
 
 class Magnitudes(Reduction):
-    """A reduction of absolute values that grows with each of them."""
+    """A reduction that grows with the absolute value of each element."""
 
     within = (0.0, math.inf)
 
@@ -168,21 +168,21 @@ class Magnitudes(Reduction):
 
 
 def touched(mask: Tensor | None, axes: Sequence[int], keepdims: int) -> Tensor | None:
-    """The output elements of a reduction that depend on an element of the mask."""
+    """Mask of the output elements of a reduction that depend on a masked element."""
     if mask is None or not axes:
         return mask
     return mask.any(tuple(axes), keepdim=bool(keepdims))
 
 
 def reversed_order(x: Tensor) -> Tensor:
-    """Numbers in the opposite order; unlike negation, ~ does not overflow."""
+    """Numbers mapped so that their order is reversed; unlike negation, ~ does not overflow."""
     return -x if x.is_floating_point() else ~x
 
 
 def winners(least: Tensor, most: Tensor, axis: int) -> tuple[Tensor, Tensor]:
-    """First and last position along an axis that may be the first one of the largest elements.
+    """Least and greatest position along an axis at which the first largest element may be.
 
-    A position qualifies if it can beat all before it and reach all behind it.
+    A position qualifies if its element can exceed all before it and reach all after it.
     """
     may = most >= least.amax(axis, keepdim=True)
     rest = may.shape[axis] - 1
@@ -194,7 +194,7 @@ def winners(least: Tensor, most: Tensor, axis: int) -> tuple[Tensor, Tensor]:
 
 
 class ArgReduction(Along, Reducing):
-    """Position of an extreme element along one axis; the first or the last one of several.
+    """Position of an extreme element along one axis; of equal elements, the first or the last.
 
     Source: ONNX ArgMax-13, ArgMin-13.
     """
@@ -208,10 +208,10 @@ class ArgReduction(Along, Reducing):
         return (self.axis % rank,)
 
     smallest: ClassVar[bool] = False
-    """Whether the least element is looked for."""
+    """Whether the least element is looked for, not the largest."""
 
     def interval(self, *intervals: Interval) -> Sequence[Interval]:
-        """From the first to the last position that may hold the extreme element."""
+        """From the least to the greatest position at which the extreme element may be."""
         (x,) = intervals
         least, most = x.lo, x.hi
         if self.smallest:
@@ -231,7 +231,7 @@ class ArgReduction(Along, Reducing):
         return [top.select(self.axis, 0) - top.select(self.axis, 1)]
 
     def certain(self, *inputs: TensorType) -> tuple[Range, ...]:
-        """Some position is the first, 0."""
+        """Position 0, which some elements always have."""
         return ((0, 0),)
 
     def proxy(self, *tensors: Tensor) -> Tensor:
@@ -242,11 +242,11 @@ class ArgReduction(Along, Reducing):
         return mean.unsqueeze(self.axis) if self.keepdims else mean
 
     def first(self, x: Tensor) -> Tensor:
-        """The position of the first one."""
+        """The position of the first extreme element."""
         raise NotImplementedError(f"{self.name}.first")
 
     def turned(self, x: Tensor) -> Tensor:
-        """The elements from the last to the first, where the last one is looked for."""
+        """The elements, reversed along the axis if the last extreme element is looked for."""
         return x.flip(self.axis) if self.select_last_index else x
 
     def torch(self, *tensors: Tensor) -> Tensor:
@@ -255,7 +255,7 @@ class ArgReduction(Along, Reducing):
         return sizes(x)[self.axis] - 1 - place if self.select_last_index else place
 
     def ordered(self, x: Tensor) -> Tensor:
-        """Floats in an order in which the element looked for is the largest."""
+        """Numbers mapped so that the element looked for is the largest; floats stay floats."""
         return x
 
     def value_range(self, *ranges: tuple[float, float]) -> tuple[float, float]:
@@ -263,14 +263,14 @@ class ArgReduction(Along, Reducing):
 
 
 def in_order(x: Tensor, axis: int, largest: int = 1) -> tuple[Tensor, Tensor]:
-    """(elements, positions) along an axis, largest or smallest first; of equals the first."""
+    """(elements, positions) along an axis, sorted; equal ones keep their order."""
     return torch.sort(x, dim=axis, descending=bool(largest), stable=True)
 
 
 def settled(x: Interval, axis: int, largest: int = 1) -> Tensor:
     """Mask, in the order of `x.lo`, of elements whose rank is the same for all values in `x`.
 
-    Masks aside. Elements that are exact may be equal; others must not touch.
+    Masked elements are treated like others. Exact elements may be equal; others must not touch.
     """
     if x.exact:
         return torch.ones_like(x.lo, dtype=torch.bool)
@@ -287,7 +287,7 @@ def settled(x: Interval, axis: int, largest: int = 1) -> Tensor:
 def parted(x: Interval, axis: int, k: int, largest: int = 1) -> Tensor:
     """Whether the first k elements in order are the same for all values, with the axis of size 1.
 
-    Masks aside.
+    Masked elements are treated like others.
     """
     if x.exact or k == x.lo.shape[axis]:
         return torch.ones_like(x.lo.narrow(axis, 0, 1), dtype=torch.bool)
@@ -297,7 +297,7 @@ def parted(x: Interval, axis: int, k: int, largest: int = 1) -> Tensor:
 
 
 def _ranked(x: Interval, axis: int, largest: int) -> tuple[Tensor, Tensor]:
-    """Ends in the order of `x.lo`, largest first; moved outwards unless they are exact."""
+    """Lower and upper ends in the order of `x.lo`, largest first; widened unless exact."""
     order = in_order(x.lo, axis, largest)[1]
     ends = (x.lo, x.hi) if largest else (reversed_order(x.hi), reversed_order(x.lo))
     lo, hi = (end.gather(axis, order).double() for end in ends)
@@ -310,6 +310,6 @@ def _ranked(x: Interval, axis: int, largest: int) -> tuple[Tensor, Tensor]:
 
 
 def gaps(x: Tensor) -> Tensor:
-    """Distances between neighbours in the order of all elements."""
+    """Distances between neighbours after sorting all elements."""
     values = in_order(x.reshape(-1), 0, 0)[0]
     return values[1:] - values[:-1]

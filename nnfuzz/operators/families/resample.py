@@ -1,7 +1,7 @@
-"""Where resized elements come from: source positions, and the weights around them.
+"""Resizing: the source position of each result element, and the weights of source elements.
 
-Positions are exact fractions, so that rounding decides nothing here. Fractions are slow, hence the
-caches: the input search asks for the same weights again and again. Source: ONNX Resize-19.
+Positions are exact fractions, so they have no rounding errors. Fractions are slow, and the input
+search asks for the same weights repeatedly, so results are cached. Source: ONNX Resize-19.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def positions(
 ) -> tuple[Fraction, ...]:
     """The source position of each resized element, for a coordinate transformation mode of ONNX.
 
-    size, count: elements before and behind. region: of tf_crop_and_resize.
-    Raises: KeyError for an unknown mode.
+    size, count: numbers of elements before and after. region: of tf_crop_and_resize. Raises:
+    KeyError for an unknown mode.
     """
     start, end = region
     span = size - 1
@@ -90,8 +90,8 @@ def interpolation(
 ) -> np.ndarray:
     """The (len(places), size) matrix of weights, read-only.
 
-    squeeze: at most 1, what distances are multiplied with (antialiasing). What lies beyond the
-    ends repeats the outermost element, unless it is excluded and the rest scaled up.
+    squeeze: factor, at most 1, for distances (antialiasing). Positions beyond the ends use the
+    outermost element; with `exclude_outside` they are left out, and the other weights scaled up.
     """
     matrix = np.zeros((len(places), size))
     reach = math.ceil(2 / squeeze) + 1

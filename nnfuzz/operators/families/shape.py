@@ -1,7 +1,7 @@
-"""Axes, operators that change the shape and leave the elements alone, and results of unknown size.
+"""Axes, operators that change a shape but not the elements, and results of unknown size.
 
-A graph knows all sizes. So the lowering of an operator whose result has a size that depends on data
-goes on until the size is known again; what lies between is of unknown size for every compiler.
+A graph knows all sizes. So an operator whose result has a data-dependent size is lowered together
+with nodes that make the size known again; compilers see an unknown size in between.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from nnfuzz.operators.operator import OpSpec, Range, per_input
 
 
 def positive(axes: Sequence[int], rank: int) -> tuple[int, ...]:
-    """Axes counted from the front, in the given order."""
+    """Axes as non-negative numbers, in the given order."""
     return tuple(a % rank for a in axes)
 
 
 def signed(draw: Draw, axes: Sequence[int], rank: int) -> tuple[int, ...]:
-    """The same axes, counted from the back one time in four."""
+    """The same axes; one time in four, as negative numbers."""
     return tuple(a - rank for a in axes) if draw.chance(0.25) else tuple(axes)
 
 
@@ -42,7 +42,7 @@ def _axes(draw: Draw, op: Any, first: TensorType, *_: TensorType) -> tuple[int, 
 
 
 def any_axes(draw: Draw, op: Any, first: TensorType, *_: TensorType) -> tuple[int, ...]:
-    """Axes of the first input as in `AXES`, now and then none; a scalar has none."""
+    """Axes of the first input as in `AXES`, but sometimes none; a scalar has none."""
     return () if first.rank == 0 or draw.chance(0.06) else _axes(draw, op, first)
 
 
@@ -52,14 +52,14 @@ AXIS = Choice(by=_axis)
 AXIS_OR_NONE = Choice(
     by=lambda draw, op, *types: None if draw.chance(0.3) else _axis(draw, op, *types)
 )
-"""One axis of the first input, or None for the flat tensor."""
+"""One axis of the first input, or None for the flattened tensor."""
 
 AXES = Choice(by=_axes)
-"""At least one axis of the first input, in ascending order; one alone half of the time."""
+"""At least one axis of the first input, in ascending order; half of the time exactly one."""
 
 
 def sizes(x: Tensor) -> tuple[int, ...]:
-    """The shape of a tensor as plain integers, so that PyTorch's tracer takes them as constants."""
+    """The shape of a tensor as plain integers, which PyTorch's tracer takes for constants."""
     return tuple(int(size) for size in x.shape)
 
 
@@ -83,7 +83,7 @@ class RankChanging(OpSpec):
 
     @classmethod
     def draw_backward(cls, draw: Draw, first: TensorType, output: TensorType) -> Self:
-        """Attributes with which `first` gets the output's rank, if a few attempts find some."""
+        """An instance that gives the output the rank of `output`, if a few attempts find one."""
         for _ in range(8):
             op = cls.draw(draw, first)
             if op.type_transfer(first)[0].rank == output.rank:
@@ -92,13 +92,13 @@ class RankChanging(OpSpec):
 
 
 class DataMovement(RankChanging):
-    """One tensor of any type in; its elements come out, possibly elsewhere or several times."""
+    """One tensor of any type in; its elements come out, possibly moved, repeated or left out."""
 
     modular = True
     whole = "kept"
     edges = True
     mixes: ClassVar[bool] = False
-    """Whether elements are interpolated and may leave the bounds of the input."""
+    """Whether elements are interpolated, so that results may leave the bounds of the input."""
 
     @per_input
     def interval(self, *intervals: Interval) -> Sequence[Interval]:
@@ -114,21 +114,21 @@ class DataMovement(RankChanging):
 
 
 def on_interval(move: Callable[[Tensor], Tensor], interval: Interval) -> Interval:
-    """The interval of a tensor whose elements are rearranged."""
+    """The interval of a tensor whose elements `move` rearranges."""
     lo = move(interval.lo)
     hi = lo if interval.exact else move(interval.hi)
     return Interval(lo, hi, None if interval.any is None else move(interval.any))
 
 
 class ZeroFilled(OpSpec):
-    """Zeros come in where there are no elements of the first input."""
+    """An operator whose result is 0 where no element of the first input is placed."""
 
     def value_range(self, *ranges: tuple[float, float]) -> tuple[float, float]:
         return min(ranges[0][0], 0), max(ranges[0][1], 0)
 
 
 def factors(sizes: Sequence[Int]) -> tuple[int, list[IntExpr]]:
-    """The product of sizes as a constant and factors that are no products themselves."""
+    """A product of sizes as a constant and symbolic factors that are no products themselves."""
     constant, found, stack = 1, [], list(sizes)
     while stack:
         size = stack.pop()
@@ -142,7 +142,7 @@ def factors(sizes: Sequence[Int]) -> tuple[int, list[IntExpr]]:
 
 
 def same_product(a: Sequence[Int], b: Sequence[Int]) -> Bool:
-    """Whether the products of two shapes are equal, after common factors cancel."""
+    """Whether two shapes have equally many elements; common factors are cancelled first."""
     (ca, fa), (cb, fb) = factors(a), factors(b)
     left = []
     for factor in fa:
@@ -155,9 +155,9 @@ def same_product(a: Sequence[Int], b: Sequence[Int]) -> Bool:
 
 
 def regrouped(draw: Draw, shape: Sequence[Int], most: int = 5) -> tuple[Int, ...]:
-    """A random shape, symbolic perhaps, that can have as many elements as the given one.
+    """A random shape, perhaps symbolic, that can have as many elements as the given one.
 
-    Adjacent dimensions merge, one splits into a factor and the rest, ones come in.
+    Adjacent dimensions are merged, one is split into two factors, and ones are inserted.
     """
     sizes = list(shape)
     moves = ["merge"] * 2 if len(sizes) > 1 else []
@@ -175,7 +175,7 @@ def regrouped(draw: Draw, shape: Sequence[Int], most: int = 5) -> tuple[Int, ...
 
 
 def split(draw: Draw, size: Int) -> list[Int]:
-    """Two sizes whose product may be the given one: divisors of a number, variables otherwise."""
+    """Two sizes whose product can be the given one: divisors of a number, otherwise variables."""
     if size.__class__ is int and size == 0:
         return draw.shuffled([0, draw.integer(0, 8)])
     if isinstance(size, int):
@@ -187,12 +187,12 @@ def split(draw: Draw, size: Int) -> list[Int]:
 
 
 def extent(type_: TensorType, axis: int | None) -> Int:
-    """How many slices there are along an axis, or elements where it is None."""
+    """The size of an axis; the number of elements if `axis` is None."""
     return type_.numel if axis is None else type_.shape[axis]
 
 
 def resized(type_: TensorType, axis: int | None, size: Int) -> TensorType:
-    """The type with another size along an axis; with None, a flat tensor of that size."""
+    """The type with another size along an axis; a flat tensor of that size if `axis` is None."""
     if axis is None:
         return type_.with_shape((size,))
     shape = list(type_.shape)
@@ -201,7 +201,7 @@ def resized(type_: TensorType, axis: int | None, size: Int) -> TensorType:
 
 
 class Zeros(OpSpec):
-    """Some element may be 0 for every input: padding, or a place that no element moves to."""
+    """An operator whose result may hold a 0 for any input: padding, or an unfilled place."""
 
     def certain(self, *inputs: TensorType) -> tuple[Range, ...]:
         return ((0, 0),)
@@ -211,10 +211,10 @@ CLOSINGS = ("filled", "filled", "shape", "sum")
 
 
 class OpenSize(OpSpec):
-    """Base of operators that yield integers along a last axis of unknown size.
+    """Base of operators that compute integers along a last axis of unknown size.
 
-    closing: how they are closed. "filled": cut to `size` elements, or continued by zeros. "shape":
-    their shape is returned. "sum": their sum along the last axis is returned.
+    closing: what the lowering returns. "filled": `size` elements, cut or continued by zeros.
+    "shape": the shape. "sum": the sum along the last axis.
     """
 
     size = Sym(1, 64)
@@ -241,7 +241,7 @@ class OpenSize(OpSpec):
         return x.sum(-1).to(x.dtype) if self.closing == "sum" else filled(x, -1, self.size)
 
     def emit_closed(self, emit: Any, value: str, opened: TensorType) -> str:
-        """`closed_tensor` in ONNX."""
+        """`closed_tensor` in ONNX; returns the name of its result."""
         if self.closing == "shape":
             return str(emit("Shape", value))
         if self.closing == "filled":
@@ -252,14 +252,14 @@ class OpenSize(OpSpec):
 
 
 def filled(x: Tensor, axis: int, size: int) -> Tensor:
-    """`x` with `size` elements along the axis, truncated or followed by zeros."""
+    """`x` with `size` elements along the axis, cut or continued by zeros."""
     shape = list(x.shape)
     shape[axis] = size
     return torch.cat([x, x.new_zeros(shape)], axis).narrow(axis, 0, size)
 
 
 def emit_filled(emit: Any, value: str, dtype: DType, shape: Sequence[int], axis: int) -> str:
-    """`filled` in ONNX. shape: that of the result, which a Reshape states for shape inference."""
+    """`filled` in ONNX. shape: of the result; a Reshape states it for shape inference."""
     target = emit.const(list(shape), DType.INT64)
     zeros = emit("ConstantOfShape", target, value=np.zeros(1, dtype.numpy))
     bounds = [emit.const([b], DType.INT64) for b in (0, shape[axis], axis)]

@@ -1,4 +1,4 @@
-"""Operators whose result is a sum of products, or a product of several elements; bounds of both."""
+"""Operators that return a sum of products, or a product of several elements; bounds of both."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def largest(x: Tensor) -> float:
 
 
 def summed(*factors: Range) -> Range:
-    """Bounds of a sum of one or more products of numbers within ranges.
+    """Bounds of a sum of one or more products whose factors are within the given ranges.
 
-    Integers, whose bounds are of type int, wrap around: nothing is known unless all are 0.
+    Integers (bounds of type int) wrap around, so their bounds are infinite unless all are 0.
     """
     lo, hi = functools.reduce(products, factors)
     if any(isinstance(end, int) for factor in factors for end in factor) and (lo or hi):
@@ -33,19 +33,18 @@ def summed(*factors: Range) -> Range:
 
 
 def accumulated(x: Range) -> Range:
-    """Bounds of sums of one number or more from a range; those that overflow are undefined."""
+    """Bounds of a sum of one or more numbers within a range; sums that overflow are undefined."""
     return (x[0] if x[0] >= 0 else -math.inf), (x[1] if x[1] <= 0 else math.inf)
 
 
 FACTOR = 2.0**20
-"""More than the attributes of an operator multiply a product by."""
+"""An upper bound of the factors by which attributes of operators multiply a product."""
 
 
 def moderate(terms: int, tensors: Sequence[Tensor], most: float) -> bool:
-    """Whether so many products of the tensors' elements are far from `most` for certain.
+    """Whether a sum of `terms` products of the tensors' elements is certainly far below `most`.
 
-    It costs a look at the ends of the operands, where the sum of absolute values costs as much as
-    the operator does.
+    It reads only the ends of the operands; a sum of absolute values would cost much more.
     """
     bound = FACTOR * terms
     for tensor in tensors:
@@ -56,24 +55,24 @@ def moderate(terms: int, tensors: Sequence[Tensor], most: float) -> bool:
 
 
 class Summing(OpSpec):
-    """A result that adds up `terms` products, in any order.
+    """An operator that adds up `terms` products, in any order.
 
-    Finite results need the sum of absolute values to stay below the dtype's largest number,
-    whatever the order; the same sum bounds the rounding error.
+    The sum of their absolute values must stay below the dtype's largest number, so that every order
+    gives finite results; it also bounds the rounding error.
     """
 
     exactness = "sum"
 
     adding: ClassVar[bool] = False
-    """Whether the terms are elements of the input as they are, and no products."""
+    """Whether the terms are elements of the input, not products."""
 
     unscaled: ClassVar[bool] = False
-    """Whether the terms have no coefficients, so that `torch` of the inputs' squares is the sum of
-    their squares."""
+    """Whether the terms have no coefficients, so that `torch` of squared inputs is the sum of
+    squared terms."""
 
     @per_input
     def terms(self, *tensors: Tensor) -> int:
-        """How many products add up to one element of the result."""
+        """How many products are added up in one element of the result."""
         raise NotImplementedError
 
     @per_input
@@ -96,22 +95,22 @@ class Summing(OpSpec):
 
     @per_input
     def partial(self, *xs: Tensor) -> Callable[[Tensor], Tensor] | None:
-        """The `partial` of `sum_radius`. Default: by squares where the terms are `unscaled`."""
+        """The argument `partial` of `sum_radius`. Default: `by_squares` if `unscaled`."""
         if not self.unscaled or self.terms(*xs) < 3:
             return None
         return by_squares(self.torch(*[x * x for x in xs]), self.terms(*xs))
 
 
 def dividing(count: float) -> bool:
-    """Whether a division by a number of terms rounds; by powers of two it does not."""
+    """Whether a division by a number of terms rounds, as it does unless that is a power of two."""
     return math.frexp(count)[0] != 0.5
 
 
 def mean_radius(u: float, x: Tensor, axes: tuple[int, ...], mean: Tensor) -> Tensor:
-    """Error of a mean over axes, kept as size 1: the sum is divided, or its terms are, or each
-    element moves the mean of those before it by a share of its distance.
+    """Error of a mean over axes, kept as size 1. It covers three algorithms: the sum is divided,
+    the terms are divided, or a running mean is updated.
 
-    The sum may run in any order (`largest_first`).
+    A sum may be computed in any order (`largest_first`).
     """
     count = math.prod(x.shape[axis] for axis in axes)
     terms = x.abs() / count
@@ -124,10 +123,10 @@ def mean_radius(u: float, x: Tensor, axes: tuple[int, ...], mean: Tensor) -> Ten
 
 
 class Averaging(Summing):
-    """A sum of `terms` numbers, divided by that.
+    """A sum of `terms` numbers, divided by their number.
 
-    Or the terms are divided, which rounds them as if they were products; by powers of two both are
-    exact.
+    An implementation may also divide the terms, which rounds them like products; divisions by
+    powers of two are exact.
     """
 
     exactness = ""
@@ -151,9 +150,9 @@ class Averaging(Summing):
 
 
 def multiplied(f: Callable[..., Tensor], *intervals: Interval) -> Interval:
-    """Ends, without a mask, of a function whose every output is a product of input elements.
+    """Interval, without a mask, of a function whose outputs are products of input elements.
 
-    Least and greatest magnitudes multiply; the sign is open where a factor's is.
+    Least and greatest magnitudes are multiplied; the sign is uncertain if that of a factor is.
     """
     y = f(*[b.lo for b in intervals])
     if all(b.exact for b in intervals):
@@ -169,14 +168,14 @@ def multiplied(f: Callable[..., Tensor], *intervals: Interval) -> Interval:
 def product_radius(u: float, factors: float | Tensor, y: Tensor, grown: Tensor) -> Tensor:
     """Error of a product of `factors` factors; `grown` is the largest partial product in any order.
 
-    A partial product that underflows is off by the least number and may grow again.
+    A partial product that underflows has the error of the least number, which may grow again.
     """
     radius = factors * (2 * u * y.abs() + underflow(u) * grown)
     return radius.masked_fill(grown > greatest(u), math.inf)
 
 
 class _Crossing(torch.autograd.Function):
-    """The identity; where the derivative makes a number smaller, it is kept for `chosen` only."""
+    """The identity. Derivatives that would make a number smaller are kept at `chosen` only."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, chosen: Tensor) -> Tensor:
@@ -191,15 +190,14 @@ class _Crossing(torch.autograd.Function):
 
 
 def crossing(x: Tensor, axes: Sequence[int]) -> Tensor:
-    """The factors of products along axes, for derivatives that can change a product's sign.
+    """The factors of products along axes, with derivatives that can change a product's sign.
 
-    A product crosses zero where one factor does. All of them shrinking at the same time would only
-    make it zero.
+    A product changes its sign if one factor does; if all factors shrank, it would only become 0.
     """
     size = x.detach().abs()
     return _Crossing.apply(x, size == (size.amin(tuple(axes), keepdim=True) if axes else size))
 
 
 def magnitude_logs(x: Tensor) -> Tensor:
-    """Logarithms of the absolute values, 0 below 1: their sum bounds every partial product."""
+    """Logarithms of absolute values, 0 below 1: their sum bounds every partial product."""
     return x.abs().clamp(min=1.0).log()

@@ -20,7 +20,7 @@ from nnfuzz.operators.intervals import Interval, linear
 from nnfuzz.operators.operator import In, OpSpec, per_input
 
 EXPLICIT = "NOTSET"
-"""The value of `auto_pad` that leaves the padding to `pads`."""
+"""The value of `auto_pad` with which `pads` states the padding."""
 
 AUTO_PAD = Choice(
     by=lambda draw, *_: (
@@ -28,13 +28,13 @@ AUTO_PAD = Choice(
     ),
     default=EXPLICIT,
 )
-"""How the padding is decided. Declared in front of `pads`, which hold it in any case."""
+"""How the padding is decided. To be declared before `pads`, which always holds the padding."""
 
 NO_AUTO_PAD = Choice((EXPLICIT,), default=EXPLICIT)
-"""Where the model always states the padding."""
+"""For operators whose models always state the padding."""
 
 LARGEST_KERNEL = (9, 7, 4)
-"""The largest kernel of a convolution, per number of spatial axes."""
+"""The largest kernel size of a convolution for one, two and three spatial axes."""
 
 
 def spatial(op: Any, first: TensorType, *_: TensorType) -> int:
@@ -48,10 +48,10 @@ def per_axis(
     skipped: int = 2,
     unless: Callable[[Any], bool] = lambda op: False,
 ) -> Choice:
-    """One of the options per axis but the first ones; one for all of them with probability `same`.
+    """Values per axis, drawn from the options; one value for all axes with probability `same`.
 
-    skipped: how many axes have none, by default batch and channels. unless: where it holds of the
-    operator with the attributes so far, the first option is taken for all.
+    skipped: how many axes (by default batch and channels) get no value. unless: if it holds of the
+    operator with its attributes so far, the first option is used for all axes.
     """
 
     def pick(draw: Any, op: Any, first: TensorType, *_: TensorType) -> tuple[float, ...]:
@@ -66,11 +66,11 @@ def per_axis(
 
 
 def paddings(most: int, windows: Callable[[Any], Sequence[Int]] | None = None) -> Choice:
-    """Padding before and behind every spatial axis, in ONNX's order (all begins first).
+    """Padding before and after every spatial axis, in ONNX's order (all begins first).
 
-    None, the same on both sides, or independent; symbolic where there is any. What `auto_pad`
-    decides may be three times as wide: `Window.window_fits` settles it. windows: returns the size
-    of an operator's window per axis, for operators whose padding is less than that.
+    It is 0, equal on both sides, or independent, and symbolic unless 0. With `auto_pad` it may be
+    three times as wide; `Window.window_fits` then decides it. windows: returns an operator's window
+    size per axis, if the padding must be smaller than that.
     """
 
     def sides(draw: Any, op: Any, n: int) -> tuple[Int, ...]:
@@ -94,12 +94,12 @@ def paddings(most: int, windows: Callable[[Any], Sequence[Int]] | None = None) -
 
 
 def chosen(options: Callable[[Any], Sequence[Any]]) -> Choice:
-    """A choice that depends on the attributes drawn before it."""
+    """A choice among options that depend on the attributes drawn before."""
     return Choice(lambda op, *types: options(op))
 
 
 def group(draw: Any, op: Any, first: TensorType, *_: TensorType) -> int:
-    """A number of groups that can divide the channels of the first input; 1 if it has none."""
+    """A random number of groups that divides the first input's channels; 1 if it has none."""
     channels = first.shape[1]
     if draw.chance(0.5):
         return 1
@@ -109,7 +109,7 @@ def group(draw: Any, op: Any, first: TensorType, *_: TensorType) -> int:
 
 
 class Window(OpSpec):
-    """Strided windows; subclasses declare `pads`, `strides` and maybe `dilations`, `ceil_mode`."""
+    """Base of sliding windows; subclasses declare those of the attributes that they have."""
 
     merges = ("Pad",)
     auto_pad: Any = EXPLICIT
@@ -141,16 +141,18 @@ class Window(OpSpec):
         return op
 
     def onnx_attributes(self) -> dict[str, Any]:
-        """Either `auto_pad` or `pads`."""
+        """The ONNX attributes, with either `auto_pad` or `pads`."""
         unsaid = "auto_pad" if self.auto_pad == EXPLICIT else "pads"
         return {name: value for name, value in self.attributes.items() if name != unsaid}
 
     def automatic(self, *inputs: TensorType) -> Iterator[tuple[Int, Int]]:
-        """The padding before and behind each axis that `auto_pad` stands for; none if it does not.
+        """Per axis, the padding before and after that `auto_pad` implies; nothing for explicit
+        pads.
 
-        As many windows as it takes strides to cover the axis; an odd one lies behind for
-        SAME_UPPER, in front for SAME_LOWER. Where that is less than nothing the standard does not
-        say what happens, and no pads are equal to it. Source: ONNX Conv-11, MaxPool-12.
+        SAME_UPPER and SAME_LOWER pad an axis so that ceil(size / stride) windows fit; an odd
+        element is added at the end or at the beginning. If the padding would be negative, the
+        standard does not define the result, and no `pads` can equal it. Source: ONNX Conv-11,
+        MaxPool-12.
         """
         if self.auto_pad == EXPLICIT:
             return
@@ -165,8 +167,8 @@ class Window(OpSpec):
             yield (size - 1) // stride * stride + (window - 1) * dilation + 1 - size
 
     def padded_as_declared(self, *inputs: TensorType) -> Iterator[Bool]:
-        """The padding is the one of `auto_pad`, and not negative; windows move by a step. Strides
-        and dilations have one value per axis, paddings two."""
+        """Conditions: the padding is that of `auto_pad` and not negative, and windows move by at
+        least one step. Strides and dilations have one value per axis, paddings two."""
         n = inputs[0].rank - 2
         counts = {len(self.strides), len(self.dilations or self.strides), len(self.pads) / 2}
         yield counts == {n}
@@ -180,7 +182,7 @@ class Window(OpSpec):
             yield behind == wanted[1]
 
     def window_fits(self, *inputs: TensorType) -> Iterator[Bool]:
-        """One window at least fits into each padded axis, and the padding is the declared one."""
+        """Conditions: every padded axis holds a window, and the padding is the declared one."""
         for size, window, _, dilation, before, behind in self.axes(*inputs):
             yield size + before + behind >= (window - 1) * dilation + 1
         yield from self.padded_as_declared(*inputs)
@@ -194,7 +196,7 @@ class Window(OpSpec):
         return tuple(counts)
 
     def overhang(self, x: TensorType) -> Int:
-        """Largest number of elements by which a window leaves the padded input."""
+        """The largest number of elements by which a window exceeds the padded input."""
         return max(
             (count - 1) * stride + dilation * (window - 1) + 1 - size - before - behind
             for count, (size, window, stride, dilation, before, behind) in zip(
@@ -208,7 +210,7 @@ class Window(OpSpec):
         return self.pads[:n] == self.pads[n:]
 
     def padded(self, x: Tensor, value: float) -> Tensor:
-        """The tensor with the padding written out."""
+        """The tensor with its padding added as elements."""
         if not any(self.pads):
             return x
         n = len(self.pads) // 2
@@ -216,7 +218,7 @@ class Window(OpSpec):
         return torch.nn.functional.pad(x, list(itertools.chain(*pairs)), value=value)
 
     def window_sums(self, x: Tensor, padding: float = 0.0) -> Tensor:
-        """The sum over each window; elements beyond the padding count as 0."""
+        """The sum over each window; elements outside the padded tensor count as 0."""
         type_ = TensorType(DType.of(x.dtype), sizes(x))
         y = torch.nn.functional.pad(self.padded(x, padding), self._overhang(type_))
         n = x.dim() - 2
@@ -229,7 +231,7 @@ class Window(OpSpec):
         return sums.reshape(*sizes(x)[:2], *concrete(self.window_counts(type_)))
 
     def windows(self, x: Tensor, fill: float) -> Tensor:
-        """The elements of every window, `fill` beyond the tensor.
+        """The elements of every window; `fill` stands for elements outside the tensor.
 
         (N, C, *S) -> (N, C, *windows, elements of a window).
         """
@@ -248,7 +250,7 @@ class Window(OpSpec):
         return y.permute(0, 1, *range(2, rank, 2), *range(3, rank, 2)).flatten(x.dim())
 
     def _overhang(self, x: TensorType) -> list[int]:
-        """How far the last windows (ceil_mode) reach beyond the padding, in PyTorch's order."""
+        """By how much the last windows exceed the padding (ceil_mode), in PyTorch's order."""
         pairs = []
         for count, parts in zip(concrete(self.window_counts(x)), self.axes(x)):
             size, window, stride, dilation, before, behind = concrete(parts)
@@ -258,7 +260,7 @@ class Window(OpSpec):
 
 
 class Kernels(Window):
-    """Windows whose sizes are those of a second input."""
+    """Windows whose size is that of the kernels, a second input."""
 
     group = Choice(by=group)
     strides = per_axis(1, 1, 2, 3)
@@ -271,7 +273,7 @@ class Kernels(Window):
 
 
 class WeightedSum(Summing):
-    """Images, kernels and maybe a bias per channel of the result, in floats."""
+    """A sum of float images weighted by kernels, perhaps with a bias per output channel."""
 
     inputs = (
         In("T", FLOATS, (3, 5)),
@@ -293,7 +295,7 @@ class Convolution(Kernels):
     """(N, C, *S) * (M, C / group, *K) -> (N, M, *S')."""
 
     def convolves(self, x: TensorType, w: TensorType) -> Iterator[Bool]:
-        """The kernels fit the channels and the padded image."""
+        """Conditions under which the kernels fit the channels and the padded image."""
         yield x.rank == w.rank
         yield x.shape[1] == w.shape[1] * self.group
         yield w.shape[0] % self.group == 0
@@ -305,7 +307,7 @@ class Convolution(Kernels):
     def kernel_shape(
         self, draw: Draw, x: TensorType, channels: Int | None = None
     ) -> tuple[Any, ...]:
-        """A shape of kernels for an input; `channels`: of the result, any where None."""
+        """A random shape of kernels for an input. channels: of the result; None: any number."""
         if channels is None:
             divisible = draw.chance(0.3)
             channels = draw.var("m", 1, 8) * self.group if divisible else draw.dim(x.rank)
@@ -315,7 +317,7 @@ class Convolution(Kernels):
         return (channels, inner, *(draw.var("k", 1, most) for _ in x.shape[2:]))
 
     def partly_outside(self, x: TensorType, w: TensorType) -> bool:
-        """Whether a whole window may lie in the padding."""
+        """Whether a window may lie entirely in the padding."""
         for _, window, _, dilation, *pads in self.axes(x, w):
             reach = (window - 1) * dilation + 1
             if any((p < reach) is not True for p in pads):

@@ -1,1 +1,1 @@
-"""Models with one deliberate fault, each against a clause of the standard."""
+"""Models with one deliberate fault, each of which violates a clause of the ONNX standard."""

@@ -1,4 +1,4 @@
-"""Variation of whole test cases: models with one fault, which every compiler must refuse."""
+"""A variation of whole test cases: models with one fault, which every compiler must refuse."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nnfuzz.testcase.case import CaseConfig, TestCase
 
 ATTEMPTS = 40
-"""Models in which a place for a fault is looked for; most kinds find one in the first or second."""
+"""Models that are tried until a fault applies; most kinds apply to the first or second."""
 
 _MODULES = (graphs, nodes)
 KINDS: Mapping[str, Kind] = {
@@ -36,8 +36,8 @@ KINDS: Mapping[str, Kind] = {
 class Disrupted:
     """A model that must be refused.
 
-    model: the bytes of its file. inputs: to run it with if it is accepted. valid: the model without
-    the fault, and its inputs.
+    model: its serialised bytes. inputs: to run it with if a compiler accepts it. valid: the model
+    without the fault, and its inputs.
     """
 
     model: bytes
@@ -49,9 +49,9 @@ class Disrupted:
 def disrupted(
     kind: Kind, model: bytes, inputs: Mapping[str, np.ndarray], rng: random.Random
 ) -> Disrupted | None:
-    """Puts one fault into a valid model; None if the fault applies nowhere in it.
+    """Put one fault into a valid model; None if the fault does not apply to it.
 
-    The result depends on the arguments alone.
+    The result depends on the arguments only.
     """
     site = Site(onnx.load_model_from_string(model), dict(inputs), rng)
     try:
@@ -67,7 +67,7 @@ def disrupted(
 
 @cache
 def carriers(kind: Kind) -> frozenset[str] | None:
-    """The standard's operators to which a fault applies; None for all."""
+    """The standard operators to which a kind of fault applies; None for all."""
     if kind.carries is None:
         return None
     return frozenset(
@@ -76,10 +76,10 @@ def carriers(kind: Kind) -> frozenset[str] | None:
 
 
 class Faults(Variation):
-    """A valid model gets one fault. The kinds of faults take turns.
+    """Puts one fault into a valid model; the kinds of faults take turns.
 
-    A fault that needs a certain operator is made in a model of that operator alone, others in such
-    a model or a small graph.
+    If a fault needs a certain operator, the model consists of that operator alone; otherwise it is
+    a model of one operator or a small graph.
     """
 
     name, setting, remakes = PLANTED.rstrip(":"), "invalid", True
@@ -106,14 +106,14 @@ class Faults(Variation):
 
 
 def _keys(test: VariedTest, kind: Kind) -> list[str]:
-    """The signatures of operators that a fault can be made in."""
+    """The signatures of operators to which the kind of fault applies."""
     names = carriers(kind)
     keys = test.catalog.signature_keys()
     return [key for key in keys if names is None or SupportKey.parse(key).operator in names]
 
 
 def _base(kind: Kind, keys: list[str], exporter: str, rng: random.Random) -> Base:
-    """The valid model in which a fault is tried."""
+    """A random valid model to put the fault into. keys: the admissible signatures."""
     if kind.carries is None and rng.random() < 0.5:
         return Base(rng.randrange(1 << 31))
     key = SupportKey.parse(rng.choice(keys)).with_exporter(exporter)

@@ -56,7 +56,7 @@ def cycle(site: Site) -> str:
 
 @kind(f"{NODES}: the list of nodes must be ordered topologically")
 def unordered_nodes(site: Site) -> str:
-    """A node stands before the one whose result it reads."""
+    """A node comes before the node whose result it reads."""
     output = site.choice(site.graph.output)
     place = site.choice([i for i, node in enumerate(site.nodes) if output.name in node.output])
     maker = site.at(site.nodes[place])
@@ -81,7 +81,7 @@ def undefined_name(site: Site) -> str:
 
 @kind(f"{NAMES}: a value name must have a unique definition; {NODES}: single static assignment")
 def duplicate_name(site: Site) -> str:
-    """Two definitions of one value: by nodes, graph inputs or initializers."""
+    """A value is defined twice: by nodes, graph inputs or initializers."""
     graph, node = site.graph, site.choice(site.nodes)
     group = site.choice([g for g in (graph.node, graph.input, graph.initializer) if len(g)])
     if group is graph.node and site.rng.random() < 0.5:
@@ -95,7 +95,7 @@ def duplicate_name(site: Site) -> str:
 
 @kind("ONNX IR, Graphs: each node has one or more outputs")
 def node_without_output(site: Site) -> str:
-    """A node that computes nothing."""
+    """A node has no outputs."""
     name = site.choice([n for node in site.nodes for n in node.input if n])
     site.graph.node.append(helper.make_node("Identity", [name], []))
     site.operator = "Identity"
@@ -104,7 +104,7 @@ def node_without_output(site: Site) -> str:
 
 @kind(f"{NODES}: the number of inputs must satisfy the signature of the operator")
 def too_few_inputs(site: Site) -> str:
-    """A node without an input that its operator requires, or with an empty name in its place."""
+    """A node lacks an input that its operator requires, or has an empty name in its place."""
     for node, schema in site.known():
         if schema.min_input and len(node.input) >= schema.min_input:
             left = site.rng.randrange(schema.min_input)
@@ -121,7 +121,7 @@ def too_few_inputs(site: Site) -> str:
 
 @kind(OPERATORS)
 def unknown_operator(site: Site) -> str:
-    """An operator that no imported operator set has."""
+    """A node has an operator that is in no imported operator set."""
     node = site.choice(site.nodes)
     site.operator = old = node.op_type
     if site.rng.random() < 0.2:
@@ -133,7 +133,7 @@ def unknown_operator(site: Site) -> str:
 
 @kind("ONNX IR, Models: an implementation must support the imported operator sets or reject it")
 def unknown_opset(site: Site) -> str:
-    """A version of the default operator set that there is not, or no operator set at all."""
+    """The model imports a nonexistent version of the default operator set, or no operator set."""
     version = site.choice((0, -1, 9999, 2**31, 2**63 - 1, -(2**63), None))
     del site.model.opset_import[:]
     if version is not None:
@@ -143,7 +143,7 @@ def unknown_opset(site: Site) -> str:
 
 @kind("ONNX IR, Models: a model has a graph; Graphs: each graph must specify a name")
 def no_graph(site: Site) -> str:
-    """A model without a graph, or with one that is empty."""
+    """The model has no graph, or an empty one."""
     site.model.ClearField("graph")
     if site.rng.random() < 0.5:
         return "the model has no graph"
@@ -153,7 +153,7 @@ def no_graph(site: Site) -> str:
 
 @kind(f"{GRAPHS}: inputs and outputs of the main graph must have a type and a shape")
 def untyped_value(site: Site) -> str:
-    """A graph input or output without a type or without a shape."""
+    """A graph input or output has no type or no shape."""
     value, what = site.choice(_ends(site)), site.choice(("type", "kind of type", "shape"))
     if what == "shape":
         value.type.tensor_type.ClearField("shape")
@@ -166,7 +166,7 @@ def untyped_value(site: Site) -> str:
 
 @kind("ONNX IR, Tensor Definition: an element type is a DataType, a dimension no negative number")
 def impossible_type(site: Site) -> str:
-    """A graph input or output of an element type that there is not, or of a negative dimension."""
+    """A graph input or output has a nonexistent element type or a negative dimension."""
     value = site.choice(_ends(site))
     dims = value.type.tensor_type.shape.dim
     if dims and site.rng.random() < 0.5:
@@ -177,7 +177,7 @@ def impossible_type(site: Site) -> str:
 
 
 def _ends(site: Site) -> list[ValueInfoProto]:
-    """Declarations of the graph's inputs and outputs."""
+    """The declarations of the graph's inputs and outputs."""
     return [*site.graph.input, *site.graph.output]
 
 
@@ -189,14 +189,14 @@ def has_body(schema: OpSchema) -> bool:
 
 
 def _body(site: Site) -> tuple[NodeProto, str, GraphProto]:
-    """A node with a sub-graph that computes something, the attribute's name, and the sub-graph."""
+    """A node with a non-empty sub-graph, the name of its attribute, and the sub-graph."""
     owned = [(node, a.name, a.g) for node in site.nodes for a in node.attribute if a.HasField("g")]
     return site.choice([one for one in owned if one[2].node and one[2].output])
 
 
 @kind("If, Loop and Scan: a body has as many outputs as the operator says", has_body)
 def body_with_other_outputs(site: Site) -> str:
-    """A sub-graph with one output too few or too many."""
+    """A sub-graph has one output too few or too many."""
     node, name, body = _body(site)
     if site.rng.random() < 0.5:
         del body.output[-1]
@@ -207,9 +207,7 @@ def body_with_other_outputs(site: Site) -> str:
 
 @kind(f"{NAMES}: a body sees the names that are defined before its node", has_body)
 def wrong_name_in_body(site: Site) -> str:
-    """A sub-graph that reads or returns a value which nothing defines, or reads the result of its
-    own node.
-    """
+    """A sub-graph reads or returns an undefined value, or reads the result of its own node."""
     node, name, body = _body(site)
     wrong = site.choice((NOWHERE, node.output[0]))
     if wrong == NOWHERE and site.rng.random() < 0.5:
@@ -221,7 +219,7 @@ def wrong_name_in_body(site: Site) -> str:
 
 @kind("onnx.proto, ModelProto.functions: recursive reference is not allowed")
 def recursive_function(site: Site) -> str:
-    """A function of the model that calls itself, at once or through another one."""
+    """A function of the model calls itself, directly or through another function."""
     plain = [n for n in site.nodes if not n.domain and all((*n.input, *n.output)) and n.input]
     node = site.choice([n for n in plain if not any(a.HasField("g") for a in n.attribute)])
     ends = [f"in{i}" for i in range(len(node.input))], [f"out{i}" for i in range(len(node.output))]
@@ -242,6 +240,6 @@ def recursive_function(site: Site) -> str:
 
 
 def _define(site: Site, name: str, ends: tuple[list[str], list[str]], node: NodeProto) -> None:
-    """Adds a function of one node to the model."""
+    """Add a function of one node to the model. ends: names of its inputs and of its outputs."""
     opsets = [helper.make_opsetid("", site.opset), helper.make_opsetid(LOCAL, 1)]
     site.model.functions.append(helper.make_function(LOCAL, name, *ends, [node], opsets))

@@ -30,7 +30,7 @@ def _has_any(schema: OpSchema) -> bool:
 
 
 def _attribute(site: Site) -> tuple[NodeProto, OpSchema, AttributeProto]:
-    """A node and one of its attributes that the standard defines and that is no sub-graph."""
+    """A node and one of its attributes; the standard defines it, and it is not a sub-graph."""
     for node, schema in site.known():
         plain = [a for a in node.attribute if a.name in schema.attributes and not a.HasField("g")]
         if plain:
@@ -43,7 +43,7 @@ def _attribute(site: Site) -> tuple[NodeProto, OpSchema, AttributeProto]:
     lambda schema: any(a.required for a in schema.attributes.values()),
 )
 def missing_attribute(site: Site) -> str:
-    """A node without an attribute that its operator requires."""
+    """A node lacks an attribute that its operator requires."""
     for node, schema in site.known():
         present = [a for a in node.attribute if a.name in schema.attributes]
         needed = [a for a in present if schema.attributes[a.name].required]
@@ -57,7 +57,7 @@ def missing_attribute(site: Site) -> str:
 
 @kind(f"{NODES}: the set of attributes must satisfy the signature of the operator")
 def unknown_attribute(site: Site) -> str:
-    """A node with an attribute that its operator does not have."""
+    """A node has an attribute that its operator does not define."""
     for node, schema in site.known():
         names = [n for n in ("frobnicate", "axis", "alpha", "") if n not in schema.attributes]
         name, type_ = site.choice(names), site.choice(sorted(VALUES))
@@ -68,9 +68,8 @@ def unknown_attribute(site: Site) -> str:
 
 @kind(f"{NODES}: the types of attributes must satisfy the signature of the operator", _has_any)
 def wrong_attribute_type(site: Site) -> str:
-    """An attribute whose value, or whose declared type, is of another type than its operator's, or
-    that has a second value, of another type.
-    """
+    """An attribute has a value or a declared type that its operator does not admit, or a second
+    value of another type."""
     node, _, attribute = _attribute(site)
     type_ = site.choice([t for t in sorted(VALUES) if t != attribute.type])
     other = helper.make_attribute(attribute.name, VALUES[type_])
@@ -87,7 +86,7 @@ def wrong_attribute_type(site: Site) -> str:
 
 
 _MAY_IGNORE = ("DequantizeLinear", "QuantizeLinear")
-"""Operators whose axis matters only if there are several scales."""
+"""Operators that may ignore their axis unless there are several scales."""
 
 
 def _has_axis(schema: OpSchema) -> bool:
@@ -97,13 +96,13 @@ def _has_axis(schema: OpSchema) -> bool:
 
 @kind("Operators: the accepted range of an axis is [-r, r-1]", _has_axis)
 def wrong_axis(site: Site) -> str:
-    """An axis, or one of several, that the operand does not have."""
+    """An axis is out of range for the operand."""
     for node, schema in site.known():
         name = next((n for n in ("axis", "axes") if n in schema.attributes), "")
         array = site.array(node.input[0]) if name and node.input else None
         if array is None or not _has_axis(schema):
             continue
-        # Where a new axis may come (Unsqueeze's way of counting, Flatten's end), there is room.
+        # One more axis is valid where a new axis is inserted (Unsqueeze) or where Flatten ends.
         rank = array.ndim + 2
         value: Any = site.choice((rank, -rank - 1, *BEYOND))
         for attribute in [a for a in node.attribute if a.name == name]:
@@ -125,7 +124,7 @@ def words(right: str) -> Sequence[str]:
 
 
 def not_positive(right: Any) -> Sequence[object]:
-    """Wrong values for a number that must be at least 1, or for a list with one for each axis."""
+    """Wrong values for a number that must be at least 1, or for a list of such numbers."""
     if isinstance(right, int):
         return (0, -1, *BEYOND[1::2])
     wrong = [[*right[:-1], number] for number in (0, -1, -(2**31), -(2**63))]
@@ -133,7 +132,7 @@ def not_positive(right: Any) -> Sequence[object]:
 
 
 def wrong_pads(right: Sequence[object]) -> Sequence[object]:
-    """Wrong values for pads, which must be at least 0, with a begin and an end for each axis."""
+    """Wrong values for pads, which hold a begin and an end per axis, each at least 0."""
     return [[*right, 0], list(right[:-1]), [-1, *right[1:]], [*right[:-1], -(2**31)]]
 
 
@@ -163,7 +162,7 @@ ATTRIBUTES: Mapping[str, Excluded] = {
     "layout": lambda right: (2, -1),
     "equation": lambda right: ("", right + "->", right.split("->")[0] + ",z->z"),
 }
-"""Attribute -> values that the specifications of all operators with it exclude."""
+"""Per attribute: values that the specifications of all operators with this attribute exclude."""
 
 
 @kind(
@@ -171,9 +170,8 @@ ATTRIBUTES: Mapping[str, Excluded] = {
     lambda schema: bool(ATTRIBUTES.keys() & schema.attributes),
 )
 def attribute_out_of_range(site: Site) -> str:
-    """An attribute with a value that the operator's text excludes: an unknown mode, a stride of 0,
-    a perm that is no permutation.
-    """
+    """An attribute has a value that the operator's specification excludes: an unknown mode, a
+    stride of 0, a perm that is not a permutation."""
     for node, _ in site.known():
         for attribute in site.shuffled([a for a in node.attribute if a.name in ATTRIBUTES]):
             right = helper.get_attribute_value(attribute)
@@ -191,13 +189,12 @@ def attribute_out_of_range(site: Site) -> str:
 PLAIN = tuple(map(np.dtype, "float32 float64 float16 int32 int64 int8 uint8 bool".split()))
 Shape = tuple[int, ...]
 Wrong = Callable[[np.ndarray, Sequence[Shape | None]], Sequence[Any]]
-"""(right value of an operand, known shapes of all operands) -> what its specification excludes:
-shapes, or the numbers of an operand that says how to compute.
-"""
+"""(correct value of an operand, known shapes of all operands) -> what the operator's specification
+excludes: shapes, or values of an operand that controls the computation (an axis, a shape)."""
 
 
 def _operands(site: Site, node: NodeProto) -> list[tuple[int, np.ndarray]]:
-    """Positions and values of operands that are inputs or initializers without other readers."""
+    """Positions and values of operands that are inputs or initializers and have no other reader."""
     values = [(place, name, site.array(name)) for place, name in enumerate(node.input) if name]
     given = [(p, a) for p, name, a in values if a is not None and site.uses(name) == 1]
     return site.shuffled(given)
@@ -205,7 +202,7 @@ def _operands(site: Site, node: NodeProto) -> list[tuple[int, np.ndarray]]:
 
 @kind(f"{NODES}: the types of inputs must satisfy the signature of the operator")
 def wrong_operand_dtype(site: Site) -> str:
-    """An operand of a dtype that the operator does not take, or does not take beside the others."""
+    """An operand has a dtype that the operator does not take, or not with its other operands."""
     for node, schema in site.known():
         formals = [schema.inputs[min(i, len(schema.inputs) - 1)] for i in range(len(node.input))]
         for place, array in _operands(site, node):
@@ -229,7 +226,7 @@ def _word(dtype: np.dtype) -> str:
 
 
 Rows = Sequence[tuple[str, int, Wrong]]
-"""Operators, the position of an operand, and what its specification excludes."""
+"""(operators, position of an operand, what the specification excludes) of several operators."""
 
 
 def _in(rows: Rows) -> Callable[[OpSchema], bool]:
@@ -237,7 +234,7 @@ def _in(rows: Rows) -> Callable[[OpSchema], bool]:
 
 
 def _chosen(site: Site, rows: Rows) -> tuple[NodeProto, int, np.ndarray, Any]:
-    """A node, the position of an operand, its right value and a wrong one. Raises: NoPlace."""
+    """A node, the position of an operand, its correct value and a wrong one. Raises: NoPlace."""
     for node, _ in site.known():
         every = [a.shape if (a := site.array(name)) is not None else None for name in node.input]
         for place, right in _operands(site, node):
@@ -248,12 +245,12 @@ def _chosen(site: Site, rows: Rows) -> tuple[NodeProto, int, np.ndarray, Any]:
 
 
 def ranks(*excluded: int) -> Wrong:
-    """Shapes of these ranks with few elements."""
+    """Wrong shapes with the given ranks and few elements."""
     return lambda right, every: [(2,) * rank for rank in excluded if rank != right.ndim]
 
 
 def grown(axis: int) -> Wrong:
-    """One element more along an axis that has to fit; a single element might be broadcast."""
+    """A wrong size along an axis: one element more (a single one would be broadcast)."""
 
     def wrong(right: np.ndarray, every: Sequence[Shape | None]) -> Sequence[Shape]:
         if not -right.ndim <= axis < right.ndim or right.shape[axis] < 2:
@@ -264,7 +261,7 @@ def grown(axis: int) -> Wrong:
 
 
 def unbroadcast(right: np.ndarray, every: Sequence[Shape | None]) -> Sequence[Shape]:
-    """A last axis that is neither 1 nor equal to that of the second operand."""
+    """A wrong size of the last axis: neither 1 nor that of the second operand."""
     own, other = right.shape, every[1] if len(every) > 1 else None
     return [(*own[:-1], other[-1] + 1)] if own and other and other[-1] > 1 else []
 
@@ -286,7 +283,7 @@ SHAPES: Rows = (
 
 @kind("Operators: the texts of the inputs say how ranks and sizes agree", _in(SHAPES))
 def wrong_operand_shape(site: Site) -> str:
-    """An operand of another rank, or of a size that does not fit the other operands."""
+    """An operand has a wrong rank, or a size that does not fit the other operands."""
     node, place, right, shape = _chosen(site, SHAPES)
     site.put(node.input[place], np.ones(shape, right.dtype))
     change = f"{list(shape)} in place of {list(right.shape)}"
@@ -307,12 +304,12 @@ def _reshape(right: np.ndarray, every: Sequence[Shape | None]) -> Sequence[Any]:
 
 
 def _indices(right: np.ndarray, every: Sequence[Shape | None]) -> Sequence[int]:
-    """Indices that are out of bounds along every axis."""
+    """Wrong indices: out of bounds along every axis."""
     return [2**31 - 1, -(2**31)] if right.size else []
 
 
 def _counts(right: np.ndarray, every: Sequence[Shape | None]) -> Sequence[Any]:
-    """One number for each axis, none of which may be negative."""
+    """Wrong values where one non-negative number per axis is required."""
     return [[-1] * right.size, [1] * (right.size + 1)]
 
 
@@ -336,9 +333,8 @@ NUMBERS: Rows = (
 
 @kind("Operators: the text of the input says which values it may have", _in(NUMBERS))
 def wrong_argument(site: Site) -> str:
-    """A constant input whose value the operator's text excludes: two inferred sizes, a step of 0,
-    an axis or index that is not there.
-    """
+    """A constant input has a value that the operator's specification excludes: two inferred sizes,
+    a step of 0, an axis or index out of range."""
     node, place, right, value = _chosen(site, NUMBERS)
     limits = np.iinfo(right.dtype) if right.dtype.kind in "iu" else np.finfo(right.dtype)
     fits = all(limits.min <= number <= limits.max for number in np.ravel(value).tolist())
@@ -354,7 +350,7 @@ def wrong_argument(site: Site) -> str:
 TENSOR = "onnx.proto, TensorProto"
 SIZE = "ONNX IR, Tensor Definition: a tensor has as many values as the product of its dimensions"
 OUTSIDE = "/bin/sh"
-"""A public file of every POSIX system, with more bytes than tensors of test models."""
+"""A readable file on every POSIX system, with more bytes than tensors of test models."""
 PLACES = (
     {"location": f"../../../../../../../../../..{OUTSIDE}", "offset": "0"},
     {"location": OUTSIDE, "offset": "0"},
@@ -364,13 +360,13 @@ PLACES = (
     *({"location": "nowhere.bin", "offset": text} for text in ("-1", "zero", "", "9" * 20)),
     *({"location": "nowhere.bin", "length": text} for text in ("-1", "zero", "", "9" * 20)),
 )
-"""Entries of external data that no model may have: a file outside of the model's folder, one that
-is not there, no file at all, and numbers that are none."""
+"""Entries of external data that no model may have: a file outside the model's folder, a missing
+file, no file at all, numbers that are not numeric."""
 
 
 @kind(SIZE)
 def wrong_tensor_size(site: Site) -> str:
-    """An initializer or a Constant with fewer or more bytes than its shape asks for."""
+    """An initializer or a Constant has fewer or more bytes than its shape requires."""
     tensor = site.some_weight()
     name, right = tensor.name, tensor.raw_data
     if site.rng.random() < 0.5:
@@ -387,9 +383,8 @@ def wrong_tensor_size(site: Site) -> str:
 
 @kind("ONNX IR, Tensor Definition: a data type, and a shape of non-negative integers")
 def impossible_tensor_type(site: Site) -> str:
-    """An initializer of a data type that there is not, with a negative dimension, or whose number
-    of elements exceeds 32 or 64 bits: cut to these, some products are that of the elements.
-    """
+    """An initializer has a nonexistent data type, a negative dimension, or more elements than 32 or
+    64 bits can count (truncated to these, some products equal the true number of elements)."""
     if site.rng.random() < 0.3:
         tensor = site.some_weight()
         tensor.data_type = site.choice((0, 9999, -1, 2**31 - 1))
@@ -407,7 +402,7 @@ def impossible_tensor_type(site: Site) -> str:
 
 @kind(f"{TENSOR}: where int64_data is present, the data type must be INT64")
 def tensor_in_wrong_field(site: Site) -> str:
-    """An initializer whose elements are in the field of another data type."""
+    """An initializer has its elements in the field of another data type."""
     tensor = site.some_weight(lambda a: a.size > 0 and a.dtype != np.int64)
     tensor.ClearField("raw_data")
     tensor.int64_data.extend([1] * math.prod(tensor.dims))
@@ -417,14 +412,14 @@ def tensor_in_wrong_field(site: Site) -> str:
 
 @kind("onnx.proto, SparseTensorProto.indices: within the shape, ascending, without duplicates")
 def broken_sparse_tensor(site: Site) -> str:
-    """A sparse initializer whose indices are outside of its shape, twice the same or descending."""
+    """A sparse initializer has indices outside its shape, duplicate or descending indices."""
     tensor = site.some_weight(lambda a: a.size > 1 and a.dtype == np.float32)
     name, count = tensor.name, math.prod(tensor.dims)
     indices = site.choice(([0, count], [-1, 0], [0, 2**40], [1, 1], [1, 0]))
     site.graph.initializer.remove(tensor)
     sparse = site.graph.sparse_initializer.add(dims=tensor.dims)
     sparse.values.CopyFrom(numpy_helper.from_array(np.ones(2, np.float32), name))
-    for chosen in ([0, count - 1], indices):  # the first ones are right
+    for chosen in ([0, count - 1], indices):  # the first indices are right
         sparse.indices.CopyFrom(numpy_helper.from_array(np.array(chosen, np.int64), f"{name}_i"))
         if chosen is not indices:
             site.keep_valid()
@@ -433,7 +428,7 @@ def broken_sparse_tensor(site: Site) -> str:
 
 @kind("ONNX External Data: location, a file within the model's folder; offset and length, integers")
 def wrong_external_data(site: Site) -> str:
-    """An initializer whose data is said to be in a file that cannot be, or at no place of it."""
+    """An initializer refers to an external file that cannot exist, or to a wrong place in it."""
     tensor, entries = site.some_weight(), site.choice(PLACES)
     size = len(tensor.raw_data)
     tensor.ClearField("raw_data")

@@ -1,4 +1,4 @@
-"""A model that gets a fault, and the form of a kind of fault."""
+"""The model into which a fault is put, and the contract of kinds of faults."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ T = TypeVar("T")
 
 
 class NoPlace(Exception):
-    """A fault applies nowhere in a model."""
+    """A fault does not apply anywhere in a model."""
 
 
 @dataclass
 class Site:
-    """A private copy of a valid model with its inputs, which a maker changes in one place.
+    """A private copy of a valid model with its inputs, into which a maker puts one fault.
 
-    operator: of the node with the fault. data: the bytes of the file if they are no longer those of
-    `model`. valid: the model without the fault and its inputs, if they have changed (`keep_valid`).
+    operator: of the node with the fault. data: the file's bytes, if they differ from `model`
+    serialised. valid: the model without the fault, and its inputs, if `keep_valid` recorded them.
     """
 
     model: ModelProto
@@ -34,9 +34,9 @@ class Site:
     valid: tuple[bytes, dict[str, np.ndarray]] | None = None
 
     def keep_valid(self) -> None:
-        """Records the present model as the valid one, which runs beside the one with the fault.
+        """Record the present model as the valid one, which is run for comparison.
 
-        It has the features that the fault needs, so refusing those is no answer to the fault.
+        It has the features that the fault needs, so a compiler that lacks them refuses both models.
         """
         self.valid = self.model.SerializeToString(deterministic=True), dict(self.inputs)
 
@@ -63,7 +63,7 @@ class Site:
         return next((o.version for o in self.model.opset_import if not o.domain), 0)
 
     def known(self) -> Iterator[tuple[NodeProto, onnx.defs.OpSchema]]:
-        """Nodes with operators of the standard and their schemas, in random order."""
+        """Nodes with standard operators, and their schemas, in random order."""
         for node in self.shuffled(self.nodes):
             name, opset = node.op_type, self.opset
             if node.domain in ("", "ai.onnx") and onnx.defs.has(name, opset, ""):
@@ -72,7 +72,7 @@ class Site:
     # -- values -------------------------------------------------------------------------------
 
     def weight(self, name: str) -> TensorProto | None:
-        """The initializer of a name."""
+        """The initializer of a name; None if there is none."""
         return next((t for t in self.graph.initializer if t.name == name), None)
 
     def array(self, name: str) -> np.ndarray | None:
@@ -83,7 +83,7 @@ class Site:
         return None if tensor is None else numpy_helper.to_array(tensor)
 
     def declared(self, name: str) -> ValueInfoProto | None:
-        """The declaration of a graph input."""
+        """The declaration of a graph input; None if there is none."""
         return next((value for value in self.graph.input if value.name == name), None)
 
     def uses(self, name: str) -> int:
@@ -91,7 +91,7 @@ class Site:
         return _uses(self.graph, name)
 
     def put(self, name: str, array: np.ndarray) -> None:
-        """Replaces the value, dtype and shape of an input or initializer."""
+        """Replace the value, dtype and shape of an input or initializer."""
         tensor, value = self.weight(name), self.declared(name)
         if tensor is not None:
             tensor.CopyFrom(numpy_helper.from_array(array, name))
@@ -102,9 +102,9 @@ class Site:
             self.inputs[name] = array
 
     def fix(self, name: str) -> bool:
-        """Makes a graph input an initializer, so that its value belongs to the model.
+        """Turn a graph input into an initializer, so that its value belongs to the model.
 
-        Returns whether it is one now.
+        Returns whether the name is an initializer now.
         """
         value = self.declared(name)
         if value is not None and name in self.inputs:
@@ -115,7 +115,7 @@ class Site:
     def some_weight(
         self, takes: Callable[[np.ndarray], bool] = lambda a: a.size > 0
     ) -> TensorProto:
-        """An initializer of plain numbers, if necessary made from an input.
+        """A random initializer of plain numbers; if there is none, an input is turned into one.
 
         Raises: NoPlace if there is neither.
         """
@@ -128,7 +128,7 @@ class Site:
         raise NoPlace
 
     def at(self, node: NodeProto) -> str:
-        """Records a node as the one with the fault; returns its operator."""
+        """Record a node as the one with the fault; returns its operator."""
         self.operator = str(node.op_type)
         return self.operator
 
@@ -142,15 +142,14 @@ def _uses(graph: onnx.GraphProto, name: str) -> int:
 
 
 Make = Callable[[Site], str]
-"""Makes the fault and returns a sentence that describes it. Raises: NoPlace."""
+"""Puts the fault into a model and returns a sentence that describes it. Raises: NoPlace."""
 Carries = Callable[[onnx.defs.OpSchema], bool]
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of fault. text: for people. carries: whether it applies to an operator; None: to any,
-    or to none in particular.
-    """
+    """A kind of fault. text: description for people. carries: whether the fault applies to an
+    operator; None if it applies to any, or does not concern operators."""
 
     name: str
     clause: str
@@ -160,7 +159,7 @@ class Kind:
 
 
 def kind(clause: str, carries: Carries | None = None) -> Callable[[Make], Kind]:
-    """Turns a function with a docstring into the kind of its name."""
+    """Turns a function into a kind of fault; its name is the kind's, its docstring the text."""
 
     def made(make: Make) -> Kind:
         text = " ".join((make.__doc__ or "").split("\n\n")[0].split())

@@ -1,1 +1,1 @@
-"""Quantised twins: a graph of floats becomes one that computes with small integers."""
+"""Quantised twins: a graph of floats is replaced by one that computes with small integers."""

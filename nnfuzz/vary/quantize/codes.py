@@ -1,6 +1,5 @@
-"""Grids, the numbers that a quantised tensor can hold, and the values of a graph in its twin: as
-floats, as codes, and as floats made of codes.
-"""
+"""Grids (dtype, scale and zero point of quantised tensors), and the values of a graph in its
+quantised twin: as floats, as codes (the small integers), or as dequantised codes."""
 
 from __future__ import annotations
 
@@ -26,24 +25,25 @@ from nnfuzz.operators.motif import Misfit
 from nnfuzz.vary.quantize.draft import Draft
 
 POWERS = 0.15
-"""Share of grids whose scales are powers of two, as hardware without multipliers has them."""
+"""Share of grids with scales that are powers of two, as hardware without multipliers needs."""
 OFF = 0.05
-"""Share of scales that are off by a power of two, as after a wrong calibration."""
+"""Share of scales that are wrong by a power of two, as after bad calibration."""
 SATURATED = 0.05
-"""Share of scales for a part of the range, as calibration by percentiles has them."""
+"""Share of scales that cover a part of the range only, as calibration by percentiles gives."""
 SYMMETRIC = 0.6
-"""Share of the grids of signed integers whose zero point is 0."""
+"""Share of grids of signed integers with zero point 0."""
 CANDIDATES = 8
-"""Scales of which the one with the fewest open ties is taken."""
+"""Number of random scales, of which that with the fewest `open_ties` is used."""
 ROUNDED = 32 * 2.0**-24
-"""Error of a float32 value, relative to the greatest one: see nnfuzz.inputs.program."""
+"""Error of a float32 value, relative to the greatest one; as in nnfuzz.inputs.program."""
 
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """scale, zero: arrays of rank 0; of rank 1 along an axis; with blocks of the tensor's rank.
+    """The numbers that a quantised tensor can hold: (code - zero) * scale.
 
-    zero: None stands for 0, and for the 8-bit floats, which have no zero point.
+    scale, zero: rank 0 if per tensor, rank 1 if per index of `axis`, the tensor's rank if per block
+    of `block` elements. zero: None stands for 0; 8-bit floats have no zero point.
     """
 
     dtype: DType
@@ -53,7 +53,7 @@ class Grid:
     block: int | None = None
 
     def spread(self, param: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-        """A scale or zero point in float64 so that it broadcasts to a tensor of a shape."""
+        """A scale or zero point as float64, reshaped to broadcast to a tensor of a shape."""
         wide = param.astype(np.float64)
         if self.axis is None:
             return wide
@@ -65,7 +65,7 @@ class Grid:
         return wide.reshape(sizes)
 
     def codes(self, x: np.ndarray) -> np.ndarray:
-        """The nearest codes of floats, as an array of the grid's dtype."""
+        """The codes nearest to some floats, as an array of the grid's dtype."""
         shape = x.shape
         quotient = torch.from_numpy(
             np.asarray(x.astype(np.float64) / self.spread(self.scale, shape))
@@ -74,7 +74,7 @@ class Grid:
         return quantised(quotient, zero, self.dtype).numpy().astype(self.dtype.numpy)
 
     def shifted(self, codes: np.ndarray) -> np.ndarray:
-        """Codes without the zero point, in float64."""
+        """Codes minus the zero point, in float64."""
         zero = 0.0 if self.zero is None else self.spread(self.zero, codes.shape)
         return np.asarray(codes.astype(np.float64) - zero)
 
@@ -82,10 +82,10 @@ class Grid:
 def tensor_grid(
     rng: random.Random, x: Tensor, of: DType, to: DType, explicit: bool = False
 ) -> Grid:
-    """A grid for all of a tensor's values, with as few open ties as some draws give.
+    """A per-tensor grid; of several random ones, that with the fewest `open_ties`.
 
-    x: the values. of: their dtype, which is that of the scale. explicit: whether there must be a
-    zero point. Raises: Misfit if no scale fits the values.
+    x: the tensor's values. of: their dtype, which is also that of the scale. to: dtype of the
+    codes. explicit: whether a zero point is required. Raises: Misfit if no scale fits the values.
     """
     if not x.numel() or not bool(torch.isfinite(x).all()):
         raise Misfit("no finite values to quantise")
@@ -108,14 +108,14 @@ def tensor_grid(
 
 
 def _step(lo: float, hi: float, to: DType, symmetric: bool) -> float:
-    """The scale with which a range, 0 included, just fits into a dtype."""
+    """The scale with which a range, extended to include 0, just fits into a dtype."""
     least, most = to.limits
     span = max(-lo, hi) / most if symmetric else (hi - lo) / (most - least)
     return span or 1.0  # all values are 0
 
 
 def _scale(step: float, of: DType) -> np.ndarray:
-    """Raises: Misfit if the scale is beyond what the dtype, or an operator, admits."""
+    """The scale as an array. Raises: Misfit if it exceeds what the dtype or an operator admits."""
     scale = np.asarray(step, of.numpy)
     least = max(ADMITTED_SCALES[0], 2.0**-14 if of is DType.FLOAT16 else 0.0)
     if not least <= float(scale) <= min(ADMITTED_SCALES[1], of.limits[1]):
@@ -124,7 +124,8 @@ def _scale(step: float, of: DType) -> np.ndarray:
 
 
 def _with_zero(scale: np.ndarray, lo: float, to: DType, symmetric: bool, even: bool) -> Grid:
-    """even: the zero point is even, so that integer kernels round ties as quotients do."""
+    """A grid with a random zero point. even: whether it is even, so that integer kernels round ties
+    as quotients do."""
     if to.is_float:
         return Grid(to, scale)
     least, most = map(int, to.limits)
@@ -134,9 +135,10 @@ def _with_zero(scale: np.ndarray, lo: float, to: DType, symmetric: bool, even: b
 
 
 def open_ties(x: Tensor, grid: Grid) -> int:
-    """The number of elements that a rounding error may take to either of two codes.
+    """The number of elements so near a tie that a rounding error decides their code.
 
-    Ties of exact numbers under a power of two and an even zero point are decided by the standard.
+    Exact ties are not counted if the standard decides them: exact numbers, a scale that is a power
+    of two and an even zero point.
     """
     wide = x.double()
     quotient = wide / float(grid.scale)
@@ -157,9 +159,10 @@ def weight_grid(
     axis: int | None = None,
     block: int | None = None,
 ) -> Grid:
-    """A grid for constants: symmetric, or for unsigned integers around the middle of the dtype.
+    """A grid for constants: symmetric; for unsigned integers, around the middle of the dtype.
 
-    axis: along which there is a scale per index; with a block, one per block. Raises: Misfit.
+    axis: None for a per-tensor scale, else a scale per index. block: a scale per block along the
+    axis. Raises: Misfit.
     """
     if not x.size:
         raise Misfit("no values to quantise")
@@ -177,7 +180,7 @@ def weight_grid(
 
 
 def _greatest(x: np.ndarray, axis: int | None, block: int | None) -> np.ndarray:
-    """The greatest number of a tensor, of each index of an axis, or of each block along it."""
+    """The greatest absolute value of a tensor, per index of an axis, or per block along it."""
     if axis is None:
         return np.asarray(x.max())
     if not block:
@@ -187,36 +190,36 @@ def _greatest(x: np.ndarray, axis: int | None, block: int | None) -> np.ndarray:
 
 
 QUANTISED = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
-"""Dtypes of floats that QuantizeLinear takes."""
+"""The float dtypes that QuantizeLinear takes."""
 WIDTHS: tuple[tuple[float, tuple[DType, ...]], ...] = (
     (0.62, BYTES),
     (0.2, (DType.UINT16, DType.INT16)),
     (0.08, (DType.UINT4, DType.INT4)),
     (0.1, (DType.FLOAT8_E4M3FN, DType.FLOAT8_E5M2)),
 )
-"""How often the codes of a value have which dtypes."""
+"""(relative frequency, dtypes of codes) of the values that are computed."""
 WEIGHT_WIDTHS = (
     (0.6, BYTES),
     (0.1, (DType.UINT16, DType.INT16)),
     (0.22, (DType.UINT4, DType.INT4)),
     (0.08, (DType.FLOAT8_E4M3FN, DType.FLOAT8_E5M2)),
 )
-"""The same for the codes of constants."""
+"""(relative frequency, dtypes of codes) of constants."""
 BLOCKS = (2, 4, 16, 16, 32, 32)
-"""Sizes of blocks; kernels exist for 16 and more."""
+"""Sizes of blocks; compilers have kernels for 16 and more."""
 AGAIN = 0.15
-"""Probability that an operator gets a DequantizeLinear of its own."""
+"""Probability that a reader gets its own DequantizeLinear."""
 USUALLY = 0.85
-"""Share of the values whose codes have the dtype that is usual in their model."""
+"""Share of values whose codes have the model's usual dtype."""
 DOUBLED = 0.08
-"""Probability of a second pair behind the first one."""
+"""Probability of a second pair (QuantizeLinear, DequantizeLinear) after the first one."""
 SAME = 0.6
-"""Probability that a second pair has the parameters of the first."""
+"""Probability that the second pair has the same scale and zero point."""
 
 
 @dataclass(frozen=True, eq=False)
 class Codes:
-    """Names of a quantised tensor, of its scale and of its zero point, if there is one."""
+    """Names of a quantised tensor, of its scale and of its zero point (None if there is none)."""
 
     name: str
     scale: str
@@ -225,13 +228,16 @@ class Codes:
 
     @property
     def params(self) -> tuple[str, ...]:
-        """Scale and zero point, as QuantizeLinear and DequantizeLinear read them."""
+        """The further inputs of QuantizeLinear and DequantizeLinear."""
         return (self.scale, self.zero) if self.zero is not None else (self.scale,)
 
 
 @dataclass
 class Held:
-    """What the twin has of a value. plain: the float of the same name; "" if there is none."""
+    """The representations of an original value in the twin.
+
+    plain: name of the unquantised float; "" if there is none. back: of the dequantised float.
+    """
 
     plain: str
     codes: list[Codes] = field(default_factory=list)
@@ -239,9 +245,9 @@ class Held:
 
 
 class Values:
-    """Every value of the original, in whatever form the twin needs it.
+    """The values of the original graph, in every representation that the twin needs.
 
-    constants: names of the weights of the original.
+    constants: names of the original graph's weights.
     """
 
     def __init__(self, draft: Draft, rng: random.Random, constants: Collection[str]) -> None:
@@ -250,16 +256,15 @@ class Values:
         self.constants = frozenset(constants)
         self.held: dict[str, Held] = {}
         self.usual = rng.choice(drawn_width(rng, WIDTHS))
-        """The dtype of most codes, as models have it: kernels want one for inputs and outputs."""
+        """The usual dtype of codes: kernels want the same one for inputs and outputs."""
 
     def hold(self, name: str, plain: str = "", codes: Codes | None = None) -> None:
-        """The twin has a value of the original: as a float (default: of the same name), or as codes
-        alone.
-        """
+        """Record that the twin has a value of the original: as a float (default: with the same
+        name), or as codes alone."""
         self.held[name] = Held("", [codes]) if codes else Held(plain or name)
 
     def type(self, name: str) -> TensorType:
-        """The type of a value as a float."""
+        """The type that the value has as a float."""
         held = self.held[name]
         if held.plain:
             return self.draft.graph.type(held.plain)
@@ -267,16 +272,16 @@ class Values:
         return self.draft.graph.type(codes.name).with_dtype(DType.of(codes.grid.scale.dtype))
 
     def read(self, name: str) -> str:
-        """The value as a float: made of its codes if it has any and is no constant."""
+        """The name of the value as a float: dequantised if it has codes and is not a constant."""
         known = name not in self.constants and self.held[name].codes
         return self.through(name) if known else self.floats(name)
 
     def floats(self, name: str) -> str:
-        """The value as a float that did not go through codes, if there is such."""
+        """The name of the unquantised float, if there is one; otherwise of the dequantised one."""
         return self.held[name].plain or self.through(name)
 
     def through(self, name: str) -> str:
-        """The value as a float that went through codes. Raises: Misfit."""
+        """The name of the dequantised float. Raises: Misfit."""
         held = self.held[name]
         if not held.back or self.rng.random() < AGAIN:
             held.back = self.dequantised(self.codes(name), name)
@@ -285,9 +290,9 @@ class Values:
         return held.back
 
     def codes(self, name: str, among: Sequence[DType] = (), explicit: bool = False) -> Codes:
-        """The value as codes of one of some dtypes, of any if there are none.
+        """The value as per-tensor codes. among: admitted dtypes; empty: any.
 
-        explicit: with a zero point. Raises: Misfit.
+        explicit: whether a zero point is required. Raises: Misfit.
         """
         for known in self.held[name].codes:
             fits = not among or known.grid.dtype in among
@@ -298,7 +303,7 @@ class Values:
         return found
 
     def _coded(self, name: str, among: Sequence[DType], explicit: bool) -> Codes:
-        """New codes of a value per tensor."""
+        """New per-tensor codes of a value."""
         of = self.type(name).dtype
         if of not in QUANTISED:
             raise Misfit(f"{of.value} is not quantised")
@@ -310,7 +315,7 @@ class Values:
         return self._put(plain, grid, name)
 
     def width(self, among: Sequence[DType] = ()) -> DType:
-        """A dtype for the codes of a value: mostly the usual one, if it is among the admitted."""
+        """A dtype for codes: mostly the model's usual one, if it is admitted."""
         if self.rng.random() < USUALLY and (not among or self.usual in among):
             return self.usual
         return self.rng.choice(among or drawn_width(self.rng, WIDTHS))
@@ -321,28 +326,28 @@ class Values:
         return self.quantised(plain, scale, zero, grid, stem)
 
     def quantised(self, plain: str, scale: str, zero: str | None, grid: Grid, stem: str) -> Codes:
-        """The codes of a float on a grid whose parameters are there. Raises: Misfit."""
+        """The codes of a float, given the names of scale and zero point. Raises: Misfit."""
         given = (scale,) if zero is None else (scale, zero)
         own = {"axis": grid.axis, "to": grid.dtype}
         (found,) = self.draft.call("QuantizeLinear", plain, *given, stem=f"{stem}_q", **own)
         return Codes(found, scale, zero, grid)
 
     def parameters(self, grid: Grid, stem: str) -> tuple[str, str | None]:
-        """New constants: the scale of a grid, and its zero point if it has one."""
+        """New constants for a grid: the names of its scale and of its zero point, if it has one."""
         scale = self.draft.constant(grid.scale, f"{stem}_s")
         return scale, None if grid.zero is None else self.draft.constant(grid.zero, f"{stem}_z")
 
     def stored(self, name: str, grid: Grid) -> Codes:
-        """A constant of the original, stored as codes."""
+        """The codes of an original constant, stored as a new constant."""
         codes = self.draft.constant(grid.codes(self.array(name)), f"{name}_q")
         return Codes(codes, *self.parameters(grid, name), grid)
 
     def array(self, name: str) -> np.ndarray:
-        """The elements of a constant of the original."""
+        """The elements of an original constant."""
         return array(self.draft.values[name], self.draft.graph.type(name).dtype)
 
     def dequantised(self, codes: Codes, stem: str) -> str:
-        """Codes as a float. Raises: Misfit."""
+        """The name of the float that DequantizeLinear makes of codes. Raises: Misfit."""
         block = codes.grid.block
         kind = "BlockDequantizeLinear" if block else "DequantizeLinear"
         own = {"axis": codes.grid.axis, "block_size": block}
@@ -350,7 +355,7 @@ class Values:
         return self.draft.call(kind, *given, stem=f"{stem}_dq", **own)[0]
 
     def _doubled(self, back: str, first: Codes, stem: str) -> str:
-        """A second pair behind the first: with the same parameters, or with others."""
+        """A second pair after the first one, with the same or with a new scale and zero point."""
         if self.rng.random() < SAME:
             again = self.quantised(back, first.scale, first.zero, first.grid, stem)
             return self.dequantised(again, stem)
@@ -364,9 +369,9 @@ class Values:
     def weight(
         self, name: str, axis: int | None, among: Sequence[DType] = (), block: int | None = None
     ) -> Codes:
-        """A constant as codes, with a scale per index of an axis, per block, or one for all.
+        """A constant as codes, with one scale, a scale per index of an axis, or a scale per block.
 
-        Raises: Misfit if it is no constant.
+        Raises: Misfit if the value is not a constant.
         """
         if name not in self.constants or self.type(name).dtype not in QUANTISED:
             raise Misfit(f"{name} is no constant of floats")
@@ -374,9 +379,9 @@ class Values:
         return self.stored(name, weight_grid(self.rng, self.array(name), to, axis, block))
 
     def bias(self, name: str, left: Codes, right: Codes) -> tuple[np.ndarray, np.ndarray]:
-        """A constant bias as int32, and its scale: the product of those of the operands.
+        """A constant bias as int32, and its scale, which is the product of the operands' scales.
 
-        Raises: Misfit if there is no such scale, or if the integers are beyond 2^24.
+        Raises: Misfit if there is no such scale, or if the integers exceed 2^24.
         """
         if name not in self.constants or self.type(name).dtype is not DType.FLOAT32:
             raise Misfit(f"{name} is no constant bias")
@@ -392,7 +397,7 @@ class Values:
 def drawn_width(
     rng: random.Random, widths: Sequence[tuple[float, tuple[DType, ...]]]
 ) -> tuple[DType, ...]:
-    """The dtypes of a width, which is drawn."""
+    """The dtypes of a random entry of `widths`."""
     shares, dtypes = zip(*widths)
     found: tuple[DType, ...] = rng.choices(dtypes, shares)[0]
     return found

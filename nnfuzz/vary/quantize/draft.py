@@ -1,4 +1,4 @@
-"""A twin while it is made: nodes that are computed as soon as they are added."""
+"""A quantised twin under construction: every node is computed as soon as it is added."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from nnfuzz.operators.operator import OpSpec
 
 @dataclass(frozen=True)
 class Form:
-    """What may be written: the operators of a catalog, by an exporter at an opset.
+    """The operators that a twin may have: those of a catalog that an exporter writes at an opset.
 
-    avoid: edges (nnfuzz.ir.support_key) that no graph shall have.
+    avoid: edges (nnfuzz.ir.support_key) that the graph must not have.
     """
 
     catalog: Catalog
@@ -34,14 +34,14 @@ class Form:
 
 @dataclass
 class Draft:
-    """A graph with a value for each of its names. What nothing reads in the end is left out."""
+    """A graph under construction, with a tensor for each value."""
 
     form: Form
     graph: Graph = field(default_factory=Graph)
     values: dict[str, Tensor] = field(default_factory=dict)
 
     def constant(self, array: np.ndarray, stem: str) -> str:
-        """A new weight with the elements of an array; their range is prescribed."""
+        """The name of a new weight, whose elements and their range an array gives."""
         name = self.fresh(stem)
         type_ = TensorType(DType.of(array.dtype), array.shape)
         self.graph.values[name] = Value(name, type_)
@@ -52,7 +52,7 @@ class Draft:
         return name
 
     def fresh(self, stem: str) -> str:
-        """A name that no value has, such as "v3_q"; "v3_q1" if there is one."""
+        """An unused name, such as "v3_q", or "v3_q1" if that is taken."""
         name, count = stem, 0
         while name in self.graph.values:
             count += 1
@@ -60,7 +60,8 @@ class Draft:
         return name
 
     def call(self, name: str, *inputs: str, stem: str, **attributes: Any) -> tuple[str, ...]:
-        """The outputs of a new operator. Raises: Misfit if it is not to be used here."""
+        """Add an operator by its name; returns its outputs. Raises: Misfit if it is not
+        admitted."""
         spec = self.form.catalog.find(name)
         if spec is None:
             raise Misfit(f"no {name} here")
@@ -68,7 +69,7 @@ class Draft:
         return self.add(spec(**own), inputs, stem)
 
     def add(self, op: OpSpec, inputs: Sequence[str], stem: str) -> tuple[str, ...]:
-        """`call` for an operator with its attributes. Raises: Misfit."""
+        """Add a node; returns its outputs. Raises: Misfit if it is not admitted."""
         types = self.graph.types(inputs)
         outputs = _types(op, types)
         self._admit(op, types, outputs[0].dtype)
@@ -80,15 +81,13 @@ class Draft:
         return tuple(names)
 
     def copy(self, node: Node, inputs: Sequence[str]) -> None:
-        """A node of the original with other inputs. Raises: Misfit if they are outside of its
-        domain.
-        """
+        """Add a node of the original with other inputs. Raises: Misfit if they are not valid."""
         outputs = _types(node.op, self.graph.types(inputs))
         self.graph.values.update({n: Value(n, t) for n, t in zip(node.outputs, outputs)})
         self.compute(Node(node.op, tuple(inputs), node.outputs))
 
     def compute(self, node: Node) -> None:
-        """Adds a node with the values of its outputs. Raises: Misfit if they are not valid."""
+        """Add a node and compute its outputs. Raises: Misfit if these are not valid."""
         names = (*node.inputs, *node.outputs)
         alone = Graph({name: self.graph.values[name] for name in names}, [node])
         values = {name: self.values[name] for name in node.inputs}
@@ -98,7 +97,7 @@ class Draft:
         self.graph.nodes.append(node)
 
     def _admit(self, op: OpSpec, types: Sequence[TensorType], output: DType) -> None:
-        """Raises: Misfit if the catalog has no such signature, or the exporter cannot write it."""
+        """Raises: Misfit if the catalog lacks the signature, or the exporter cannot write it."""
         spec, form = type(op), self.form
         if form.catalog.find(op.name) is not spec:
             raise Misfit(f"no {op.name} here")
@@ -110,7 +109,7 @@ class Draft:
 
 
 def _types(op: OpSpec, inputs: list[TensorType]) -> list[TensorType]:
-    """Raises: Misfit if the operator does not admit inputs of these types."""
+    """The output types. Raises: Misfit if the operator does not admit the input types."""
     try:
         op.check(*inputs)
     except ValueError as error:

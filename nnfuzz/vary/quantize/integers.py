@@ -1,7 +1,7 @@
-"""Operators on codes in place of those on floats, and products of integers that are scaled back.
+"""Operators on codes (quantised integers) in place of operators on floats, and integer products
+that are scaled back.
 
-Names of the operators are those of ONNX and of the domain com.microsoft; one that the configuration
-has not is not used.
+Operators are those of ONNX and of the domain com.microsoft, if the configuration has them.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from nnfuzz.vary.quantize.codes import Codes, Values, tensor_grid
 from nnfuzz.vary.quantize.pairs import channel_axis
 
 MOVING = ("MaxPool",)
-"""Operators that pick elements, beside those that only move them."""
+"""Operators that select elements, in addition to those that only move them."""
 REQUANTISING = {
     name: f"com.microsoft.QLinear{name}"
     for name in "Add Mul Sigmoid LeakyRelu Softmax AveragePool GlobalAveragePool Concat".split()
 }
-"""Operators with a version that takes codes with their parameters and makes such."""
+"""Operator on floats -> operator that takes codes, scales and zero points and returns codes."""
 PRODUCTS = {"Conv": "QLinearConv", "MatMul": "QLinearMatMul", "Gemm": "com.microsoft.QGemm"}
-"""Products of codes with constant weights, for which a bias has codes of its own."""
+"""Products of codes with constant weights; their bias has int32 codes."""
 PER_CHANNEL = 0.4
 """Probability that the weights of a product have a scale per channel."""
 
 
 def on_codes(values: Values, node: Node) -> None:
-    """Adds the operator on codes that stands for an operator on floats. Raises: Misfit."""
+    """Add the operator on codes that replaces an operator on floats. Raises: Misfit."""
     if any(values.type(n).dtype is not DType.FLOAT32 for n in node.inputs[:1]):
         raise Misfit("codes have scales in float32")
     if node.op.name in REQUANTISING:
@@ -48,7 +48,7 @@ def on_codes(values: Values, node: Node) -> None:
 
 
 def _moved(values: Values, node: Node) -> None:
-    """The operator itself, with codes in place of floats."""
+    """Add the operator itself, with codes in place of floats."""
     first, *rest = node.inputs
     if any(values.type(name).dtype.is_float for name in rest) or len(node.outputs) > 1:
         raise Misfit(f"{node.op.name} reads other floats")
@@ -75,7 +75,7 @@ def _requantised(values: Values, node: Node) -> None:
 def _hold_result(
     values: Values, node: Node, dtype: DType, call: Callable[..., tuple[str, ...]]
 ) -> None:
-    """Adds what `call` makes of scale and zero point of the result, which fit its values."""
+    """Add the node that `call` makes, given scale and zero point that fit the result's values."""
     (name,) = node.outputs
     floats = [values.draft.values[values.floats(read)] for read in node.inputs]
     (y,) = flatten(node.op.torch(*floats))
@@ -86,7 +86,7 @@ def _hold_result(
 
 
 def _product(values: Values, node: Node) -> None:
-    """A product of codes; a bias has int32 codes."""
+    """Add a product of codes; its bias has int32 codes."""
     if node.op.name == "Gemm" and not _plain(node.op.attributes):
         raise Misfit("QGemm has neither factors nor a first operand that is transposed")
     left = values.codes(node.inputs[0], BYTES, explicit=True)
@@ -105,12 +105,12 @@ def _product(values: Values, node: Node) -> None:
 
 
 def _plain(attributes: Mapping[str, Any]) -> bool:
-    """Whether a Gemm is a product plus a bias."""
+    """Whether a Gemm computes nothing but a product plus a bias."""
     return attributes["alpha"] == attributes["beta"] == 1 and not attributes["transA"]
 
 
 def _bias(values: Values, node: Node, left: Codes, right: Codes) -> list[str]:
-    """The codes of the bias, if there is one; zeros for a Gemm that has none."""
+    """The codes of the bias, if there is one; for a Gemm without a bias, zeros."""
     if len(node.inputs) > 2:
         whole, _ = values.bias(node.inputs[2], left, right)
         return [values.draft.constant(whole, f"{node.inputs[2]}_q")]
@@ -121,13 +121,13 @@ def _bias(values: Values, node: Node, left: Codes, right: Codes) -> list[str]:
 
 
 def _per_channel(right: Codes) -> dict[str, int]:
-    """The attributes of integer products that say whether there is a scale per channel."""
+    """The attribute of integer products that says whether there is a scale per channel."""
     per_channel = int(right.grid.axis is not None)
     return {"columns": per_channel, "channels": per_channel}
 
 
 def _right(values: Values, node: Node) -> Codes:
-    """The second operand of a product: constant weights, or uint8, which no kernel saturates."""
+    """The codes of a product's second operand: constant weights, or uint8 (never saturated)."""
     name = node.inputs[1]
     if name not in values.constants:
         return values.codes(name, (DType.UINT8,), explicit=True)
@@ -142,7 +142,7 @@ def _right(values: Values, node: Node) -> Codes:
 
 
 def dynamically(values: Values, node: Node) -> None:
-    """Adds DynamicQuantizeLinear, an integer product, and the conversion back to floats."""
+    """Add DynamicQuantizeLinear, an integer product, and the conversion of its result to floats."""
     kind = {"MatMul": "MatMulInteger", "Conv": "ConvInteger"}.get(node.op.name)
     if kind is None or values.type(node.inputs[0]).dtype is not DType.FLOAT32:
         raise Misfit(f"{node.op.name} is not quantised dynamically")
@@ -161,18 +161,18 @@ def dynamically(values: Values, node: Node) -> None:
 
 
 def _dynamic(values: Values, name: str) -> tuple[str, ...]:
-    """Codes, scale and zero point of a value over its own range."""
+    """Codes, scale and zero point of a value, made by DynamicQuantizeLinear."""
     return values.draft.call("DynamicQuantizeLinear", values.floats(name), stem=f"{name}_d")
 
 
 def _aligned(values: Values, node: Node, right: Codes) -> str:
-    """The scale of the weights, so that it broadcasts to the product."""
+    """The scale of the weights, reshaped to broadcast to the product."""
     per_map = node.op.name == "Conv" and right.grid.scale.ndim
     return _per_map(values, node, right.scale) if per_map else right.scale
 
 
 def _per_map(values: Values, node: Node, name: str) -> str:
-    """A vector of constants so that it broadcasts to the maps of a Conv. Raises: Misfit."""
+    """A constant vector, reshaped to broadcast to the channels of a Conv. Raises: Misfit."""
     draft = values.draft
     if name not in draft.graph.weights:
         raise Misfit(f"{name} is no constant")

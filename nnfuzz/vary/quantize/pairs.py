@@ -1,6 +1,6 @@
-"""QuantizeLinear and DequantizeLinear around float operators, as quantisers of models place them.
+"""Pairs (QuantizeLinear, DequantizeLinear) around float operators, as model quantisers place them.
 
-A runtime replaces DequantizeLinear, operator, QuantizeLinear by a kernel on integers.
+A runtime replaces DequantizeLinear, operator, QuantizeLinear by one integer kernel.
 """
 
 from __future__ import annotations
@@ -14,21 +14,22 @@ from nnfuzz.operators.motif import Misfit
 from nnfuzz.vary.quantize.codes import BLOCKS, QUANTISED, Codes, Grid, Values
 
 LEFT_OUT = 0.1
-"""Probability that an edge of a quantised operator stays without a pair."""
+"""Probability that an input of a quantised operator gets no pair."""
 FLOATING = 0.3
-"""The same for a constant, which quantisers of activations leave as it is."""
+"""Probability that a constant gets no pair, as with quantisers of activations only."""
 ALSO_BEHIND = 0.85
-"""Probability of a pair behind a quantised operator."""
+"""Probability of a pair after a quantised operator."""
 SAME_GRID = 0.75
-"""Probability that what an operator that only moves elements yields keeps their grid."""
+"""Probability that the result of an operator that only moves elements keeps their grid (scale and
+zero point)."""
 WRONG_BIAS = 0.03
-"""Share of biases whose scale is off by a factor of two."""
+"""Share of biases whose scale is wrong by a factor of two."""
 CHANNELS = {"Conv": 0, "ConvTranspose": 1, "MatMul": -1, "Gemm": -1}
-"""Operators with weights behind the first input: the axis of the weights with the channels."""
+"""Operators with weights as their second input: the channel axis of the weights."""
 
 
 def with_pairs(values: Values, node: Node) -> None:
-    """Adds an operator whose inputs and outputs go through codes. Raises: Misfit."""
+    """Add an operator whose inputs and outputs pass through codes. Raises: Misfit."""
     rng = values.rng
     weighted = node.op.name in CHANNELS and len(node.inputs) > 1
     inputs, weights = [], None
@@ -53,9 +54,9 @@ def with_pairs(values: Values, node: Node) -> None:
 
 
 def _behind(values: Values, node: Node, name: str) -> None:
-    """A pair behind an output, on the grid of the input if elements are only moved.
+    """Add a pair after an output; if elements are only moved, with the input's grid.
 
-    There is none if the values do not fit on a grid.
+    No pair is added if the values do not fit on a grid.
     """
     try:
         known = values.held[node.inputs[0]].codes
@@ -70,7 +71,7 @@ def _behind(values: Values, node: Node, name: str) -> None:
 
 
 def channel_axis(node: Node, rank: int) -> int | None:
-    """The axis of the weights of an operator along which every index has a scale of its own."""
+    """The axis of an operator's weights that has a scale per index; None for other operators."""
     if node.op.name == "Gemm" and node.op.attributes["transB"]:
         return 0
     axis = CHANNELS[node.op.name]
@@ -78,7 +79,7 @@ def channel_axis(node: Node, rank: int) -> int | None:
 
 
 def _weights(values: Values, node: Node) -> Codes:
-    """The constant weights of an operator as codes: per tensor, per channel or in blocks."""
+    """The codes of an operator's constant weights; scales per tensor, channel or block."""
     rng, name = values.rng, node.inputs[1]
     rank = values.type(name).rank
     axis, kind = channel_axis(node, rank), rng.random()
@@ -89,7 +90,7 @@ def _weights(values: Values, node: Node) -> Codes:
 
 
 def _bias(values: Values, node: Node, weights: Codes | None) -> str:
-    """The bias as a float, made of int32 codes where the codes of both operands give a scale."""
+    """The bias as a float; dequantised from int32 if the codes of both operands give a scale."""
     name = node.inputs[2]
     known = values.held[node.inputs[0]].codes
     if weights is None or not known or known[0].grid.axis is not None:

@@ -1,9 +1,8 @@
-"""Variation of a graph with values: its quantised twin.
+"""A variation of a graph with values: its quantised twin.
 
-That is the same computation on small integers, in the forms in which people ship it.
-
-Scales and zero points are those of the values that the twin itself computes up to there, as a
-quantiser finds them by running a model on examples. The nodes are ordinary ones.
+The twin computes the same with small integers, in the styles in which quantised models are
+deployed. As in a quantiser that runs a model on examples, scales and zero points come from the
+values that the twin computes. Its nodes are ordinary ones.
 """
 
 from __future__ import annotations
@@ -35,23 +34,23 @@ if TYPE_CHECKING:
 Writer = Callable[[Values, Node], None]
 WRITERS: Mapping[str, Writer] = {"pairs": with_pairs, "integers": on_codes, "dynamic": dynamically}
 SHARES = {"pairs": 0.6, "integers": 0.28, "dynamic": 0.12}
-"""How often most operators of a twin are in which form."""
+"""Frequency of each style, which most operators of a twin share."""
 STRAYS = 0.06
-"""Probability that an operator is in another form than the others."""
+"""Probability that an operator has another style than the others."""
 USUAL = frozenset(
     "Conv ConvTranspose MatMul Gemm Add Sub Mul Div Relu Clip LeakyRelu Sigmoid Tanh HardSigmoid "
     "HardSwish Softmax AveragePool MaxPool GlobalAveragePool GlobalMaxPool Concat Split Resize Pad "
     "Where ReduceMean Reshape Transpose Squeeze Unsqueeze Flatten Slice Gather".split()
 )
-"""Operators that quantisers put pairs around; the others are quantised less often."""
+"""Operators that quantisers put pairs around; others are quantised less often."""
 OFTEN, RARELY = 0.9, 0.25
 EVERYWHERE = 0.7
-"""Probability that all readers of a quantised value read what came of its codes."""
+"""Probability that all readers of a quantised value read the dequantised one."""
 
 
 @dataclass(frozen=True, eq=False)
 class Twin:
-    """style: the form of most of its operators. values: of all of the graph's names."""
+    """A quantised graph. style: of most operators. values: tensors of all names."""
 
     graph: Graph
     style: str
@@ -85,7 +84,7 @@ class Quantised(Variation):
 
 
 def _with_values(searched: Found, twin: Twin) -> Found:
-    """The result of the input search, with the weights and the values of a twin."""
+    """The result of the input search, with the twin's weights and values."""
     graph = twin.graph
     arrays = {n: array(x, graph.type(n).dtype) for n, x in twin.values.items()}
     parts = (graph.inputs, graph.weights, graph.outputs)
@@ -99,7 +98,7 @@ def quantised_twin(
 ) -> Twin | None:
     """The twin of a concrete graph; None if nothing in it can be quantised.
 
-    values: of its inputs and weights, at least. form: what may be written.
+    values: tensors of at least its inputs and weights. form: admitted operators.
     """
     drawn = rng.choices(list(SHARES), list(SHARES.values()))[0]
     for style, rarely in ((drawn, RARELY), ("pairs", OFTEN)):
@@ -107,7 +106,7 @@ def quantised_twin(
             with torch.no_grad():
                 held = _drafted(graph, values, form, rng, (style, rarely))
                 found = _finished(graph, held)
-        except Misfit:  # codes made a value that an operator behind it does not admit
+        except Misfit:  # rounding made a value that a later operator does not admit
             continue
         if not _same_operators(found, graph):
             made = Twin(found, style, {name: held.draft.values[name] for name in found.values})
@@ -126,9 +125,10 @@ def _drafted(
     rng: random.Random,
     style: tuple[str, float],
 ) -> Values:
-    """The draft with a node, or several, for each of the graph. Raises: Misfit.
+    """The twin's values, and its draft with one or several nodes for each node. Raises: Misfit.
 
-    style: the form of most operators, and how often unusual ones are in it.
+    given: tensors of inputs and weights. style: style of most operators, and probability of
+    quantising operators that are not in USUAL.
     """
     draft = Draft(form)
     for name in (*graph.inputs, *graph.weights):
@@ -146,7 +146,7 @@ def _drafted(
 
 
 def _add(values: Values, node: Node, style: tuple[str, float], everywhere: bool) -> None:
-    """Adds an operator in the wanted form, in that of pairs, or as it is. Raises: Misfit."""
+    """Add an operator in its style, else with pairs, else unquantised. Raises: Misfit."""
     rng = values.rng
     for way in _ways(rng, node, *style):
         try:
@@ -165,7 +165,7 @@ def _add(values: Values, node: Node, style: tuple[str, float], everywhere: bool)
 
 
 def _ways(rng: random.Random, node: Node, style: str, rarely: float) -> list[str]:
-    """The forms in which an operator is tried, in order; none where it stays as it is."""
+    """The styles to try for an operator, in order; empty if it is not quantised."""
     if rng.random() >= (OFTEN if node.op.name in USUAL else rarely):
         return []
     stray = rng.random() < STRAYS
@@ -174,7 +174,7 @@ def _ways(rng: random.Random, node: Node, style: str, rarely: float) -> list[str
 
 
 def _finished(graph: Graph, values: Values) -> Graph:
-    """The drafted graph without what its outputs do not depend on. Raises: Misfit."""
+    """The drafted graph without nodes that its outputs do not need. Raises: Misfit."""
     draft = values.draft
     outputs = [values.read(name) for name in graph.outputs]
     whole = draft.graph
@@ -184,5 +184,5 @@ def _finished(graph: Graph, values: Values) -> Graph:
 
 
 def _avoided(graph: Graph, form: Form) -> bool:
-    """Whether the graph has an edge to avoid."""
+    """Whether the graph has an edge that must be avoided."""
     return bool(form.avoid) and not form.avoid.isdisjoint(edge_keys(graph.view()))

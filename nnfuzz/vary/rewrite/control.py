@@ -1,6 +1,5 @@
-"""Rules that put a part of the model into control flow that runs it exactly once, or into a
-function that is called by name.
-"""
+"""Rules that move a part of the model into control flow that runs it exactly once, or into a
+function that is called by name."""
 
 from __future__ import annotations
 
@@ -30,11 +29,11 @@ from nnfuzz.vary.rewrite.operators import MOVED, ints
 
 FAMILY = "control flow"
 _ZEROED = (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64, DType.BOOL)
-"""Dtypes whose zeros ConstantOfShape makes at every opset."""
+"""Dtypes whose zeros ConstantOfShape can make at every opset."""
 
 
 def _of(draft: Draft, dtypes: Sequence[DType]) -> list[Region]:
-    """Regions whose results have these dtypes."""
+    """Regions (consecutive nodes) whose results have these dtypes."""
     regions = known_regions(draft)
     return [r for r in regions if all(draft.types[name].dtype in dtypes for name in r.outputs)]
 
@@ -85,9 +84,9 @@ def _put(
     graphs: Mapping[str, onnx.GraphProto],
     stacked: bool = False,
 ) -> None:
-    """Puts nodes in the place of a region; the last one gets sub-graphs.
+    """Replace a region by nodes; the last one gets the sub-graphs `graphs`.
 
-    stacked: whether its outputs have a first axis of size 1, which is taken away.
+    stacked: whether its outputs have a first axis of size 1, which has to be removed.
     """
     for name, graph in graphs.items():
         emit.nodes[-1].attribute.append(protos.attribute(name, graph))
@@ -100,7 +99,7 @@ def _put(
 @models(FAMILY, _zeros_exist, uses=["If", "ConstantOfShape"])
 def if_constant(draft: Draft, site: Region, rng: random.Random) -> None:
     """Nodes -> the branch of an If whose condition always chooses it; the other branch gives zeros.
-    Only the chosen branch counts."""
+    Only the chosen branch is executed."""
     emit, other, taken = draft.emitter(), draft.emitter(), rng.random() < 0.5
     types = [draft.types[name] for name in site.outputs]
     nodes, names = renamed_nodes(draft, site)
@@ -116,8 +115,8 @@ def if_constant(draft: Draft, site: Region, rng: random.Random) -> None:
 
 @models(FAMILY, _zeros_exist, uses=["Loop", "ConstantOfShape"])
 def loop_once(draft: Draft, site: Region, rng: random.Random) -> None:
-    """Nodes -> the body of a Loop that runs once, by its trip count, its condition or both. Results
-    are its state behind the only iteration, or its scanned outputs without their axis of size 1."""
+    """Nodes -> the body of a Loop that runs once, by its trip count, its condition or both. The
+    results are the final state, or scan outputs without their first axis, which has size 1."""
     emit = draft.emitter()
     nodes, names = renamed_nodes(draft, site)
     types = [draft.types[name] for name in site.outputs]
@@ -149,8 +148,8 @@ def _scanned(draft: Draft, site: Region) -> list[str]:
 
 @models(FAMILY, _scannable, uses=["Scan", "Unsqueeze", "Squeeze"])
 def scan_once(draft: Draft, site: Region, rng: random.Random) -> None:
-    """Nodes -> the body of a Scan over sequences of one element: their only element goes in, and
-    what comes out has a first axis of 1, which is taken away."""
+    """Nodes -> the body of a Scan over sequences of one element: the body reads that element, and
+    the first axis of the results, which has size 1, is removed."""
     emit, sequences = draft.emitter(), _scanned(draft, site)
     sequences = rng.sample(sequences, rng.randint(1, len(sequences)))
     elements = {name: draft.fresh("element") for name in sequences}
@@ -168,7 +167,7 @@ def scan_once(draft: Draft, site: Region, rng: random.Random) -> None:
 FUNCTIONS = "functions"
 DOMAIN = "nnfuzz.local"
 IR_VERSION = 8
-"""The first format version in which a model has functions."""
+"""The first IR version in which a model may have functions."""
 
 
 def _declared(
@@ -178,7 +177,7 @@ def _declared(
     outputs: Sequence[str],
     attributes: Sequence[str] = (),
 ) -> str:
-    """Adds a function to the model and returns its name."""
+    """Add a function to the model; returns its name."""
     draft.needs_ir(IR_VERSION)
     if all(entry.domain != DOMAIN for entry in draft.model.opset_import):
         draft.model.opset_import.add(domain=DOMAIN, version=1)
@@ -200,10 +199,10 @@ def _call(function: str, inputs: Sequence[str], outputs: Sequence[str]) -> onnx.
 def _outlined(
     draft: Draft, site: Region, rng: random.Random
 ) -> tuple[list[onnx.NodeProto], list[str]]:
-    """The nodes of a region as those of a function, and the names of its parameters.
+    """The nodes of a region as those of a function, and the names of the function's parameters.
 
-    Inside, values have their names from outside, or x0, x1, ... as in every other function, since
-    each function has a scope of its own.
+    Inside, values keep their names or are called x0, x1, ..., as in other functions: each function
+    has a scope of its own.
     """
     nodes, inputs = site.nodes(draft), [*site.inputs]
     if rng.random() < 0.5:
@@ -231,7 +230,7 @@ def nested_function(draft: Draft, site: Region, rng: random.Random) -> None:
     part, rest = (nodes[:cut], nodes[cut:]) if front else (nodes[cut:], nodes[:cut])
     own = [name for node in part for name in node.output if name]
     wanted = {*site.outputs, *(name for node in rest for name in reads(node))}
-    outputs = [name for name in own if name in wanted] or own[:1]  # of a part that is dead
+    outputs = [name for name in own if name in wanted] or own[:1]  # if nothing reads the results
     inputs = [n for n in dict.fromkeys(n for node in part for n in reads(node)) if n not in own]
     call = _call(_declared(draft, part, inputs, outputs), inputs, outputs)
     nodes = [call, *rest] if front else [*rest, call]
@@ -249,7 +248,7 @@ _SIMPLE = (
 
 
 def _simple(node: onnx.NodeProto) -> list[onnx.AttributeProto]:
-    """Attributes that may become parameters."""
+    """The node's attributes that may become parameters of a function."""
     own = node.attribute if node.domain in ("", "ai.onnx") else ()
     return [a for a in own if a.type in _SIMPLE and not a.ref_attr_name]
 
@@ -257,8 +256,8 @@ def _simple(node: onnx.NodeProto) -> list[onnx.AttributeProto]:
 @models(FUNCTIONS, lambda draft: [i for i, n in enumerate(draft.graph.node) if _simple(n)],
         kind=Kind.FORM)  # fmt: skip
 def function_with_attribute(draft: Draft, site: int, rng: random.Random) -> None:
-    """A node with an attribute -> a call of a function that has it as a parameter, and refers to it
-    by its name, or by another one."""
+    """A node with an attribute -> a call of a function that passes the attribute on: a reference to
+    a parameter of a function has the value in the call."""
     node, span = draft.graph.node[site], region(draft, site, site + 1)
     chosen = rng.choice(_simple(node))
     parameter = chosen.name if rng.random() < 0.5 else "parameter"

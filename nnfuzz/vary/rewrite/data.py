@@ -1,4 +1,4 @@
-"""Rules that store, compute or declare constants in other ways, and change names and files."""
+"""Rules that store, compute or declare constants in other ways, or change names and files."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _uniform(draft: Draft) -> list[str]:
 
 
 def _alike(array: np.ndarray) -> bool:
-    """Whether all elements have equal bits."""
+    """Whether all elements have the same bits."""
     return array.tobytes() == array.tobytes()[: array.itemsize] * array.size
 
 
@@ -77,7 +77,7 @@ def constant_of_shape(draft: Draft, site: str, rng: random.Random) -> None:
 
 @models(FAMILY, _floats, kind=Kind.FORM)
 def overridable_input(draft: Draft, site: str, rng: random.Random) -> None:
-    """An initializer -> an initializer that is declared as an input as well, and which nobody
+    """An initializer -> an initializer that is also declared as an input, which no caller
     overrides: the default of an input is its value."""
     draft.graph.input.append(protos.value_info(site, draft.types[site]))
 
@@ -133,8 +133,8 @@ def _raw(draft: Draft) -> list[str]:
 
 @models(FAMILY, _raw, kind=Kind.FORM)
 def typed_data(draft: Draft, site: str, rng: random.Random) -> None:
-    """A constant's bytes -> the same numbers in the protobuf field of their type: one encoding or
-    the other, as the format has it."""
+    """A constant's bytes -> the same numbers in the protobuf field of their type: the format
+    defines both encodings."""
     tensor = draft.constants[site]
     array = numpy_helper.to_array(tensor).reshape(-1)
     tensor.ClearField("raw_data")
@@ -144,7 +144,7 @@ def typed_data(draft: Draft, site: str, rng: random.Random) -> None:
 
 
 _SHAPED = {"Reshape": 1, "Expand": 1, "Tile": 1, "ConstantOfShape": 0}
-"""Operators -> position of the input that holds a shape or repetitions."""
+"""Operators -> position of the input that holds a shape or a number of repetitions."""
 
 
 def _shape_arguments(draft: Draft) -> list[tuple[int, int]]:
@@ -160,7 +160,7 @@ def _shape_arguments(draft: Draft) -> list[tuple[int, int]]:
 
 
 def _sources(draft: Draft, before: int, size: int) -> list[tuple[str, int]]:
-    """Values that exist before a node, each with one of its axes of this size."""
+    """Values computed before a node, each with one of its axes that has this size."""
     there = [name for name in (*draft.inputs, *draft.makers) if draft.makers.get(name, -1) < before]
     return [
         (name, axis)
@@ -174,7 +174,7 @@ def _sources(draft: Draft, before: int, size: int) -> list[tuple[str, int]]:
 @models(FAMILY, _shape_arguments, uses=["Shape", "Gather", "Concat"])
 def computed_shape(draft: Draft, site: tuple[int, int], rng: random.Random) -> None:
     """A constant shape argument of Reshape, Expand, Tile or ConstantOfShape -> Concat of sizes that
-    Shape and Gather read off values of these sizes, and of the numbers that no value has."""
+    Shape and Gather read from values of these sizes, and of constants for other sizes."""
     i, position = site
     array = draft.value(draft.graph.node[i].input[position])
     assert array is not None
@@ -189,7 +189,7 @@ def computed_shape(draft: Draft, site: tuple[int, int], rng: random.Random) -> N
 
 
 def _size(emit: Nodes, name: str, axis: int, rng: random.Random) -> str:
-    """A tensor of one number, the size of a value along an axis."""
+    """The name of a one-element tensor that holds a value's size along an axis."""
     whole = emit.one("Shape", name)
     if rng.random() < 0.5:
         return emit.one("Gather", whole, ints(emit, axis), axis=0)
@@ -212,9 +212,8 @@ _STYLES: tuple[Callable[[int], str], ...] = (
     lambda i: _WORDS[i] if i < len(_WORDS) else f"{_WORDS[i % len(_WORDS)]}{i}",
     str,
 )
-"""Long names, paths as exporters write them, names that differ in case alone, reserved words and
-operators, numbers.
-"""
+"""Styles of names: long ones, paths as exporters write them, names that differ only in case,
+reserved words and operators, numbers."""
 
 
 def _inner(draft: Draft) -> list[str]:
@@ -226,9 +225,9 @@ def _inner(draft: Draft) -> list[str]:
 
 @models(STRUCTURE, lambda draft: [0] if _inner(draft) else [], kind=Kind.FORM)
 def values_renamed(draft: Draft, site: int, rng: random.Random) -> None:
-    """Names of inner values, constants and nodes -> long names, numbers, names that differ in case
-    alone, names of operators, reserved words, paths; of nodes also none: no two values are called
-    alike, and a name means nothing. Inputs and outputs keep theirs."""
+    """Names of inner values, constants and nodes -> long names, numbers, names that differ only in
+    case, operator names, reserved words, paths; no name for some nodes: values keep distinct names,
+    and a name has no meaning. Inputs and outputs keep their names."""
     graph, style = draft.graph, rng.choice(_STYLES)
     styled = (name for i in range(1 << 20) if (name := style(i)) not in draft.taken)
     chosen = dict(zip(_inner(draft), styled))
@@ -241,7 +240,7 @@ def values_renamed(draft: Draft, site: int, rng: random.Random) -> None:
 
 
 def _rename(node: onnx.NodeProto, names: dict[str, str]) -> None:
-    """Renames values wherever they are read or computed, outside of function bodies."""
+    """Rename values wherever they are read or computed, except in function bodies."""
     for used in (node.input, node.output):
         for i, name in enumerate(used):
             used[i] = names.get(name, name)
@@ -256,7 +255,7 @@ _ALIGNMENTS = (1, 1, 4, 64, 4096)
 
 
 def _movable(draft: Draft) -> list[TensorProto]:
-    """Initializers whose elements are bytes that another program can read from a file."""
+    """Initializers stored as plain bytes, which can be moved to a file."""
     return [tensor for tensor in draft.graph.initializer if tensor.raw_data]
 
 
@@ -266,10 +265,10 @@ def _plain(tensors: list[TensorProto]) -> list[TensorProto]:
 
 @models(EXTERNAL_FAMILY, lambda draft: [0] if _plain(_movable(draft)) else [], kind=Kind.ENDS)
 def external_data(draft: Draft, site: int, rng: random.Random) -> None:
-    """Initializers of the file -> the same bytes in one or several files beside it, at offsets that
-    are aligned or not: the model names file, offset and length of each."""
+    """Initializers -> the same bytes in one or several external files, at aligned or unaligned
+    offsets: the model states file, offset and length of each."""
     tensors = _movable(draft)
-    if rng.random() < 0.7:  # as exporters do it: not those that describe shapes
+    if rng.random() < 0.7:  # as exporters do: not the constants that describe shapes
         tensors = _plain(tensors)
     if rng.random() < 0.3:
         tensors = rng.sample(tensors, rng.randint(1, len(tensors)))

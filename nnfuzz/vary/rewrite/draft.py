@@ -1,6 +1,5 @@
-"""An ONNX model while it is rewritten, and the form of a rule: where it applies, how, and why the
-model keeps its meaning.
-"""
+"""An ONNX model under rewriting, and the contract of a rewrite rule: where it applies, what it
+changes, and why the model keeps its meaning."""
 
 from __future__ import annotations
 
@@ -29,13 +28,11 @@ Build = Callable[["Nodes", str, TensorType, random.Random], str]
 
 
 class Draft:
-    """A model under rewriting. After a rule has changed `model`, and before another one looks at
-    it, `learn` has to be called.
+    """A model under rewriting. After a rule has changed `model`, call `learn` before the next rule.
 
-    types: types of the values of the main graph with known dtype and shape that have elements,
-    inferred when a rule first asks for them.
-    constants: initializers, except those that are inputs, too. changed: values whose node has got
-    another name or other inputs since the last `learn`.
+    types: of the main graph's values with known dtype and non-empty shape, inferred on first use.
+    constants: initializers that are not inputs. changed: values whose node was renamed or got other
+    inputs since the last `learn`.
     """
 
     def __init__(self, model: onnx.ModelProto) -> None:
@@ -63,7 +60,7 @@ class Draft:
         return domains.get("", domains.get("ai.onnx", 1))
 
     def learn(self) -> None:
-        """Looks at the model again after it was changed."""
+        """Read the model again after a change."""
         vars(self).pop("types", None)
         inputs = {value.name for value in self.graph.input}
         self.constants = {t.name: t for t in self.graph.initializer if t.name not in inputs}
@@ -82,7 +79,7 @@ class Draft:
         self._before = makers
 
     def forget(self) -> None:
-        """Drops declarations of values that no longer exist."""
+        """Remove declarations of values that no longer exist."""
         made = {name for node in self.graph.node for name in node.output}
         kept = [value for value in self.graph.value_info if value.name in made]
         if len(kept) < len(self.graph.value_info):
@@ -97,7 +94,7 @@ class Draft:
         return [n for n in names if n in self.types and (n in self.readers or n in self.outputs)]
 
     def value(self, name: str) -> np.ndarray | None:
-        """The value of a constant."""
+        """The value of a constant; None for other values."""
         tensor = self.constants.get(name)
         return None if tensor is None else numpy_helper.to_array(tensor)
 
@@ -121,7 +118,7 @@ class Draft:
         return Nodes(self)
 
     def put(self, position: int, emit: Nodes) -> None:
-        """Inserts the nodes of an emitter before a node."""
+        """Insert the nodes of an emitter before the node at a position."""
         nodes = [*self.graph.node]
         self.set_nodes([*nodes[:position], *emit.nodes, *nodes[position:]])
         self.graph.initializer.extend(emit.initializers)
@@ -132,13 +129,13 @@ class Draft:
         self.graph.node.extend(kept)
 
     def rename(self, old: str, new: str, positions: Iterable[int] | None = None) -> None:
-        """Renames a value in some nodes, by default in all, that read or compute it."""
+        """Rename a value in the nodes (default: all) that read or compute it."""
         chosen = range(len(self.graph.node)) if positions is None else positions
         for i in chosen:
             rename_in_place(self.graph.node[i], {old: new})
 
     def detour(self, name: str, build: Build, rng: random.Random) -> None:
-        """Lets some or all readers of a value read another value, which is built from it."""
+        """Let some or all readers of a value read an equal value, computed by `build`."""
         emit = self.emitter()
         after = build(emit, name, self.types[name], rng)
         position = self.makers[name] + 1 if name in self.makers else 0
@@ -153,7 +150,7 @@ class Draft:
             self.rename(after, name)
 
     def replace(self, position: int, emit: Nodes, results: Sequence[str]) -> None:
-        """Replaces a node by new nodes, which compute its outputs."""
+        """Replace a node by new nodes; `results` are the new names of its outputs."""
         node = self.graph.node[position]
         nodes = [*self.graph.node]
         made = {name for other in emit.nodes for name in other.output}
@@ -169,13 +166,13 @@ class Draft:
         self.graph.initializer.extend(emit.initializers)
 
     def replace_constant(self, name: str, emit: Nodes, result: str) -> None:
-        """Lets all readers of a constant read another value, computed at the start of the model."""
+        """Let all readers of a constant read another value, computed at the start of the model."""
         del self.graph.initializer[[t.name for t in self.graph.initializer].index(name)]
         self.rename(name, result)
         self.put(0, emit)
 
     def needs_ir(self, version: int) -> None:
-        """Raises the format version of the model to at least this one."""
+        """Raise the model's IR version to at least this one."""
         self.model.ir_version = max(self.model.ir_version, version)
 
 
@@ -187,19 +184,19 @@ class Nodes(Emitter):
         self._draft = draft
 
     def one(self, op_type: str, *inputs: str, **attributes: object) -> str:
-        """Appends a node with one output; returns the name of the output."""
+        """Append a node with one output; returns the output's name."""
         (name,) = self.several(op_type, 1, *inputs, **attributes)
         return name
 
     def several(
         self, op_type: str, count: int, *inputs: str, **attributes: object
     ) -> tuple[str, ...]:
-        """Appends a node with `count` outputs; returns their names."""
+        """Append a node with `count` outputs; returns their names."""
         made = self(op_type, *inputs, outputs=count, **attributes)
         return (made,) if isinstance(made, str) else made
 
     def copied(self, node: onnx.NodeProto, inputs: Sequence[str]) -> list[str]:
-        """Appends a copy of a node with other inputs; returns the outputs, "" if left out."""
+        """Append a copy of a node with other inputs; returns its outputs ("" for omitted ones)."""
         made = self.several(node.op_type, len(node.output), *inputs)
         names = [name if old else "" for name, old in zip(made, node.output)]
         proto = self.nodes[-1]
@@ -218,7 +215,7 @@ def attributes(node: onnx.NodeProto) -> dict[str, Any]:
 
 
 def _type(value: onnx.ValueInfoProto) -> TensorType | None:
-    """The type of a declaration; None unless it is a tensor of known, non-zero size."""
+    """The type of a declared value; None if it is no tensor, or its size is unknown or 0."""
     tensor = value.type.tensor_type
     if not value.type.HasField("tensor_type") or not tensor.HasField("shape"):
         return None
@@ -228,7 +225,7 @@ def _type(value: onnx.ValueInfoProto) -> TensorType | None:
 
 
 def names_in(graph: onnx.GraphProto) -> set[str]:
-    """All names of values and nodes, those of sub-graphs included."""
+    """All names of values and nodes, including those of sub-graphs."""
     return {name for inner in graphs(graph) for name in _own_names(inner)}
 
 
@@ -246,10 +243,9 @@ MOST_NODES = 4
 
 @dataclass(frozen=True)
 class Region:
-    """Nodes `start` to `stop` of the main graph, which topological order makes convex.
+    """Consecutive nodes, from `start` to `stop` (exclusive), of the main graph.
 
-    inputs: values from outside that the nodes or their sub-graphs read. outputs: values that later
-    nodes read.
+    inputs: outer values that the nodes or their sub-graphs read. outputs: values read outside.
     """
 
     start: int
@@ -263,7 +259,7 @@ class Region:
         return [onnx.NodeProto.FromString(node.SerializeToString()) for node in own]
 
     def replaced(self, draft: Draft, nodes: Sequence[onnx.NodeProto]) -> None:
-        """Replaces the region by other nodes."""
+        """Replace the region by other nodes."""
         all_ = [*draft.graph.node]
         draft.set_nodes([*all_[: self.start], *nodes, *all_[self.stop :]])
 
@@ -289,9 +285,9 @@ def region(draft: Draft, start: int, stop: int) -> Region:
 def renamed_nodes(
     draft: Draft, region: Region, names: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[list[onnx.NodeProto], list[str]]:
-    """The region's nodes with fresh names for all that they compute, and the output names.
+    """The region's nodes with fresh names for all values that they compute, and the output names.
 
-    names: of values that the nodes read, in their place.
+    names: other names for values that the nodes read.
     """
     nodes = region.nodes(draft)
     fresh = {name: draft.fresh("in") for node in nodes for name in node.output if name}
@@ -304,16 +300,16 @@ Sites = Callable[[Draft], Sequence[Any]]
 Apply = Callable[[Draft, Any, random.Random], None]
 Admits = Callable[[TensorType], bool]
 NodeBuild = Callable[[Nodes, Draft, onnx.NodeProto, random.Random], Sequence[str]]
-"""(emit, draft, node, rng) -> values that replace the outputs of the node."""
+"""(emit, draft, node, rng) -> names of values that replace the node's outputs."""
 
 
 class Kind(StrEnum):
-    """The part of a model that a rule changes. Each kind is drawn with a share of its own.
+    """The part of a model that a rule changes; each kind has its own share of tests.
 
-    REWRITE: the nodes that compute the results. SPELLING: the way in which the same nodes and
-    constants are written. FORM: the file, with the same nodes in it. ENDS: inputs, outputs or
-    further files, which a reader of the file has to know. EMPTY: tensors without elements; these
-    rules are used on request only.
+    REWRITE: the nodes that compute the results. SPELLING: how the same nodes and constants are
+    written (optional attributes, axes). FORM: the file, which holds the same nodes. ENDS: inputs,
+    outputs or external files, which a reader of the file must know. EMPTY: tensors without
+    elements; these rules are used on request only.
     """
 
     REWRITE = "rewrite"
@@ -325,13 +321,12 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Rule:
-    """A model of equal meaning, which depends on (model, site, rng) alone.
+    """A transformation to a model of equal meaning; the result depends on (model, site, rng) only.
 
-    sites: places where it applies, in a fixed order. apply: rewrites a draft at one of them.
-    obligation: why the meaning is kept. bits: whether a correct compiler gives the same bits for
-    the value of every operator as before, if it rounds in the same way; otherwise the new results
-    lie within the envelope of the former operator. uses: ONNX operators that it may bring into the
-    model.
+    sites: places where the rule applies, in a fixed order. apply: rewrites a draft at one of them.
+    obligation: why the meaning is kept. bits: whether a correct compiler, rounding in the same way,
+    gives the same bits for the value of every original operator; otherwise the new results lie
+    within the former operator's error bounds. uses: ONNX operators that the rule may add.
     """
 
     name: str
@@ -355,7 +350,7 @@ class Details(TypedDict, total=False):
 def values(
     family: str, admits: Admits, since: int = 0, **details: Unpack[Details]
 ) -> Callable[[Build], Rule]:
-    """A rule that lets readers of a value read another, equal value, from an opset on."""
+    """A rule that lets readers of a value read an equal value. since: its first opset."""
 
     def made(build: Build) -> Rule:
         def sites(draft: Draft) -> list[str]:
@@ -376,7 +371,7 @@ def nodes(
     when: Callable[[Draft, onnx.NodeProto], bool] = lambda draft, node: True,
     **details: Unpack[Details],
 ) -> Callable[[NodeBuild], Rule]:
-    """A rule that replaces a node by other nodes. operators: those it applies to; empty for all."""
+    """A rule that replaces a node by other nodes. operators: to which it applies; empty: all."""
 
     def made(build: NodeBuild) -> Rule:
         def sites(draft: Draft) -> list[int]:
@@ -398,7 +393,7 @@ def nodes(
 
 
 def models(family: str, sites: Sites, **details: Unpack[Details]) -> Callable[[Apply], Rule]:
-    """A rule that changes a draft as a whole."""
+    """A rule that changes the draft as a whole."""
     return lambda apply: _rule(apply, family, sites, apply, details)
 
 

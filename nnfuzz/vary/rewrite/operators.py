@@ -1,4 +1,4 @@
-"""Rules that insert operators which give a value back, or compute a node's result by others."""
+"""Rules that insert operators which keep a value, or compute a node's result by others."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.vary.rewrite.draft import Admits, Draft, Kind, Nodes, attributes, nodes, values
 
 IDENTITIES, ALGEBRA, PARTS, EMPTY = "identities", "algebra", "parts", "empty tensors"
-"""Families."""
-MOST_ELEMENTS = 1 << 16  # of a value that is copied several times
+"""Names of the families of rules."""
+MOST_ELEMENTS = 1 << 16  # limit for a value that is copied several times
 Node = onnx.NodeProto
 _MOST_WINDOWS = 16
 _REALS = (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64)
@@ -36,7 +36,7 @@ _WIDER = {
 
 
 def of(dtypes: tuple[DType, ...], rank: int = 0, extent: int = 0) -> Admits:
-    """Admits types of these dtypes and at least `rank` dimensions, one of at least `extent`."""
+    """Accepts types by dtype, by least rank, and by the least size of some dimension."""
 
     def admits(type_: TensorType) -> bool:
         sized = not extent or max(type_.sizes, default=0) >= extent
@@ -76,7 +76,7 @@ def slice_of_concat(emit: Nodes, x: str, type_: TensorType, rng: random.Random) 
 
 @values(IDENTITIES, of(_PLAIN, rank=1), uses=["Expand"])
 def expand_same(emit: Nodes, x: str, type_: TensorType, rng: random.Random) -> str:
-    """x -> Expand(x, shape of x), or with 1 for any of its sizes: broadcasting keeps x's."""
+    """x -> Expand(x, shape of x), some sizes replaced by 1: broadcasting keeps the sizes of x."""
     sizes = [1 if rng.random() < 0.4 else size for size in type_.sizes]
     return emit.one("Expand", x, ints(emit, *sizes))
 
@@ -91,7 +91,7 @@ def cast_wider(emit: Nodes, x: str, type_: TensorType, rng: random.Random) -> st
 @values(IDENTITIES, of(_NUMBERS), uses=["Mul", "Div"])
 def times_one(emit: Nodes, x: str, type_: TensorType, rng: random.Random) -> str:
     """x -> x * 1 or x / 1: exact in IEEE arithmetic and in integers, signs of zeros included."""
-    shape = type_.sizes[rng.randint(0, type_.rank) :]  # a scalar, or it broadcasts
+    shape = type_.sizes[rng.randint(0, type_.rank) :]  # it broadcasts to x
     ones = np.full([size if rng.random() < 0.5 else 1 for size in shape], 1)
     one = emit.const(ones, type_.dtype)
     if rng.random() < 0.3:
@@ -134,8 +134,8 @@ def _matrices(draft: Draft, node: Node) -> bool:
 
 @nodes(ALGEBRA, ["MatMul"], _matrices, uses=["Gemm", "Transpose"], bits=False)
 def matmul_as_gemm(emit: Nodes, draft: Draft, node: Node, rng: random.Random) -> Sequence[str]:
-    """MatMul of matrices -> Gemm without C, either operand possibly transposed twice: the same
-    products are added, in an order that the envelope of MatMul leaves open."""
+    """MatMul of matrices -> Gemm without C, each operand possibly transposed twice: the same
+    products are added, in an order that the error bounds of MatMul admit."""
     transposed = [int(rng.random() < 0.4) for _ in range(2)]
     operands = [
         emit.one("Transpose", x, perm=[1, 0]) if t else x for x, t in zip(node.input, transposed)
@@ -172,8 +172,8 @@ def _pointwise(draft: Draft, node: Node) -> bool:
 
 @nodes(ALGEBRA, ["Conv"], _pointwise, uses=["MatMul", "Reshape"], bits=False)
 def conv_as_matmul(emit: Nodes, draft: Draft, node: Node, rng: random.Random) -> Sequence[str]:
-    """Conv with a 1 x 1 kernel and nothing else -> MatMul of the filters with the flat image: the
-    same products are added."""
+    """Conv with a 1 x 1 kernel and no other attributes -> MatMul of the filters with the flattened
+    image: the same products are added."""
     x, w = node.input
     n, c, *_ = draft.types[x].sizes
     image = emit.one("Reshape", x, ints(emit, n, c, -1))
@@ -199,7 +199,7 @@ def _windowed(draft: Draft, node: Node) -> bool:
        uses=["MatMul", "Reshape", "Pad", "Slice", "Concat", "Transpose", "Add"])  # fmt: skip
 def conv_as_unfold(emit: Nodes, draft: Draft, node: Node, rng: random.Random) -> Sequence[str]:
     """Conv -> MatMul of the filters with the unfolded image, which has a Slice of the padded image
-    for each element of the kernel: the same products are added, those with padding being zero."""
+    for each element of the kernel: the same products are added; products with padding are zero."""
     x, w, own = node.input[0], node.input[1], attributes(node)
     filters, (batch, _, *sizes) = draft.types[w].sizes, draft.types[node.output[0]].sizes
     rank, dtype = len(sizes), draft.types[x].dtype
@@ -215,7 +215,7 @@ def conv_as_unfold(emit: Nodes, draft: Draft, node: Node, rng: random.Random) ->
         windows.append(emit.one("Slice", x, ints(emit, *starts), ints(emit, *ends), axes, steps))
     unfolded = emit.one("Concat", *windows, axis=1)
     columns = emit.one("Reshape", unfolded, ints(emit, batch, len(windows) * filters[1], -1))
-    last = [0, *range(2, rank + 2), 1]  # windows outside of channels, as the slices are joined
+    last = [0, *range(2, rank + 2), 1]  # windows before channels, as the slices are
     rows = emit.one("Reshape", emit.one("Transpose", w, perm=last), ints(emit, filters[0], -1))
     product = emit.one("MatMul", rows, columns)
     result = emit.one("Reshape", product, ints(emit, batch, filters[0], *sizes))
@@ -236,11 +236,11 @@ _FIRST = (
     "AveragePool Conv ConvTranspose DepthToSpace GlobalAveragePool GlobalMaxPool "
     "GroupNormalization InstanceNormalization LRN MatMul MaxPool SpaceToDepth"
 ).split()
-"""Operators whose first operand alone is cut."""
+"""Operators of which only the first operand is cut."""
 
 
 def _cut(draft: Draft, node: Node) -> list[int]:
-    """Positions of the operands that are cut along the first axis; none if slices are mixed."""
+    """Positions of the operands to cut along the first axis; none if the slices are mixed."""
     names = [*node.input, *node.output]
     if len(node.output) != 1 or any(draft.dtype(name) not in MOVED for name in names):
         return []
@@ -254,7 +254,7 @@ def _cut(draft: Draft, node: Node) -> list[int]:
 
 
 def _parted(emit: Nodes, draft: Draft, node: Node, at: int) -> Sequence[str]:
-    """Copies of a node for the slices before and behind a place, and Concat of their results."""
+    """A node's copies for slices before and after a position; a Concat of their results."""
     count, parts = draft.types[node.output[0]].sizes[0], []
     for start, end in ((0, at), (at, count)):
         read = [*node.input]
@@ -271,23 +271,22 @@ def _several(draft: Draft, node: Node) -> bool:
 
 @nodes(PARTS, [*_ELEMENTWISE, *_FIRST], _several, uses=["Slice", "Concat"], bits=False)
 def batch_in_parts(emit: Nodes, draft: Draft, node: Node, rng: random.Random) -> Sequence[str]:
-    """A node that computes every slice along the first axis by itself -> the same on the first
-    slices and on the others, and Concat of the results."""
+    """A node that computes each slice along the first axis separately -> one copy for the first
+    slices, one for the others, and a Concat of the results."""
     return _parted(emit, draft, node, rng.randint(1, draft.types[node.output[0]].sizes[0] - 1))
 
 
 @nodes(EMPTY, [*_ELEMENTWISE, *_FIRST], lambda d, n: bool(_cut(d, n)), bits=False,
        uses=["Slice", "Concat"], kind=Kind.EMPTY)  # fmt: skip
 def batch_with_nothing(emit: Nodes, draft: Draft, node: Node, rng: random.Random) -> Sequence[str]:
-    """A node that computes every slice along the first axis by itself -> the same on all slices and
-    once more on none, and Concat of the results: by ONNX a dimension may be 0."""
+    """A node that computes each slice along the first axis separately -> one copy for all slices,
+    one for none, and a Concat of the results: ONNX allows a dimension of 0."""
     return _parted(emit, draft, node, rng.choice((0, draft.types[node.output[0]].sizes[0])))
 
 
 @values(EMPTY, of(MOVED, rank=1), uses=["Slice", "Concat"], kind=Kind.EMPTY)
 def joined_with_nothing(emit: Nodes, x: str, type_: TensorType, rng: random.Random) -> str:
-    """x -> Concat of x and of an empty tensor, which is an empty slice of x or a constant. ONNX
-    allows a dimension of 0."""
+    """x -> Concat of x and an empty tensor (a slice of x or a constant): ONNX allows size 0."""
     axis = rng.randrange(type_.rank)
     sizes = [0 if i == axis else size for i, size in enumerate(type_.sizes)]
     if rng.random() < 0.5:

@@ -1,13 +1,12 @@
-"""All rewrite rules by name, and models after several steps, drawn or given.
+"""All rewrite rules by name, and models rewritten by several steps, random or given.
 
-Each step is a rule and a number.
+A step is a rule and a number. The name of a form, such as "direct+times_one#5+function#12", states
+which exporter wrote a model and which steps followed, so that the model can be made again from the
+graph, the weights and the name.
 
-The name of a form, such as "direct+times_one#5+function#12", says which exporter wrote a model and
-which steps followed, so the model can be made again from the graph, the weights and the name.
-
-The result is a function of the model and the steps. The number is the seed for the place and for
-everything else that the rule draws, so steps keep their meaning when others are left out or the
-model changes. In half of the drawn sequences, each step after the first applies where the one
+The result depends on the model and the steps only. The number is the seed of the place and of
+everything else that the rule draws, so a step keeps its meaning if other steps are removed or the
+model changes. In half of the random sequences, each step after the first applies where the step
 before has changed something, so that rules act on each other's results.
 """
 
@@ -36,7 +35,7 @@ _ALL = (
 RULES: Mapping[str, Rule] = {rule.name: rule for rule in _ALL}
 assert len(RULES) == len(_ALL), "two rewrites have the same name"
 USUAL = (Kind.REWRITE, Kind.SPELLING, Kind.FORM)
-"""Kinds of rules after which a model has the same inputs and outputs and is one file."""
+"""Kinds of rules that keep the model's inputs and outputs, and keep it in one file."""
 FEATURES: Mapping[str, str] = {
     control.FUNCTIONS: control.function.name,
     "If": control.if_constant.name,
@@ -46,11 +45,11 @@ FEATURES: Mapping[str, str] = {
     data.EXTERNAL_FAMILY: data.external_data.name,
     **{rule.family: rule.name for rule in spelling.RULES if rule.family == spelling.STRINGS},
 }
-"""Features that some compilers do not support -> a rule that brings the feature into a model."""
+"""Features that some compilers do not support -> a rule that adds the feature to a model."""
 
 MOST_STEPS = 8
 MOST_BYTES = 1 << 23
-"""Size of the largest model that is rewritten; each step reads all of it."""
+"""Bytes of the largest model that is rewritten; each step reads the whole model."""
 _NUMBERS = 1000
 _SELDOM_FIRST = 0.3
 _COMPOSED = 0.5
@@ -58,17 +57,17 @@ _NEAR, _SEPARATOR = "@", "+"
 
 
 def of_kinds(*kinds: Kind) -> tuple[str, ...]:
-    """Names of the rules of some kinds."""
+    """Names of the rules of the given kinds."""
     return tuple(rule.name for rule in RULES.values() if rule.kind in kinds)
 
 
 def needs(rule: Rule, feature: str) -> bool:
-    """Whether a rule brings an operator, or one of FEATURES, into a model."""
+    """Whether a rule adds a feature (an operator, or one of FEATURES) to a model."""
     return feature in (rule.family, *rule.uses)
 
 
 def named(name: str) -> Rule:
-    """The rule of a name. Raises: KeyError that lists the known ones."""
+    """The rule of a name. Raises: KeyError that lists the known rules."""
     if name not in RULES:
         raise KeyError(f"unknown rewrite {name!r}; known: {', '.join(sorted(RULES))}")
     return RULES[name]
@@ -78,7 +77,7 @@ def named(name: str) -> Rule:
 class Step:
     """One application of a rule, written RULE#NUMBER, or RULE#NUMBER@ if `near` is set.
 
-    near: whether to prefer places where the step before has changed something.
+    near: whether places that the step before has changed are preferred.
     """
 
     rule: str
@@ -96,7 +95,7 @@ class Step:
 
 
 def rewritten(model: bytes, steps: Iterable[Step]) -> tuple[bytes, tuple[Step, ...]]:
-    """The rewritten model, and the steps that applied somewhere in it.
+    """The rewritten model, and those of the steps that applied somewhere.
 
     Raises: KeyError for an unknown rule.
     """
@@ -111,7 +110,7 @@ def rewritten(model: bytes, steps: Iterable[Step]) -> tuple[bytes, tuple[Step, .
 def draw_rewriting(
     model: bytes, rng: random.Random, rules: Sequence[str] = (), most: int = MOST_STEPS
 ) -> tuple[bytes, tuple[Step, ...]]:
-    """The model after one to `most` steps, drawn by rng among rules (default: the USUAL kinds)."""
+    """The model after 1 to `most` random steps, and the steps. rules: names, by default USUAL."""
     if len(model) > MOST_BYTES:
         return model, ()
     draft, done = Draft(onnx.load_model_from_string(model)), list[Step]()
@@ -127,7 +126,7 @@ def draw_rewriting(
 
 
 def _next(draft: Draft, names: Sequence[str], rng: random.Random, near: bool) -> Step | None:
-    """A step that applies in the draft; None if no rule applies.
+    """A random step that is applied to the draft; None if no rule applies.
 
     Rules for certain operators seldom apply, so they are sometimes tried first.
     """
@@ -141,13 +140,13 @@ def _next(draft: Draft, names: Sequence[str], rng: random.Random, near: bool) ->
 
 
 def _sites(draft: Draft, rule: Rule, near: bool) -> Sequence[Any]:
-    """Places where a rule applies. near: only where the last step has changed something."""
+    """Places where a rule applies. near: only those that the last step has changed."""
     sites = rule.sites(draft)
     return [s for s in sites if draft.changed & _names(draft, s)] if near else sites
 
 
 def _names(draft: Draft, site: object) -> set[str]:
-    """Names of the values at a site."""
+    """Names of the values at a site (a place where a rule applies)."""
     if isinstance(site, tuple):
         return set().union(*(_names(draft, part) for part in site))
     if isinstance(site, Region):
@@ -158,7 +157,7 @@ def _names(draft: Draft, site: object) -> set[str]:
 
 
 def _applied(draft: Draft, step: Step) -> bool:
-    """Whether a step applies; if so, the draft has to learn before the next one."""
+    """Apply a step; returns whether it applied. If so, call `learn` before the next step."""
     rule, rng = named(step.rule), random.Random(f"{step.rule}#{step.number}")
     sites = (step.near and _sites(draft, rule, near=True)) or rule.sites(draft)
     if sites:
@@ -168,13 +167,13 @@ def _applied(draft: Draft, step: Step) -> bool:
 
 
 def _rank(draft: Draft, step: Step, site: object) -> tuple[int, str]:
-    """Sort key of a site: the least one is taken, also in a smaller model that still has it."""
+    """Sort key of a site, of which the least is used; it is the same in a smaller model."""
     text = _written(draft, site)
     return zlib.crc32(f"{step} {text}".encode()), text
 
 
 def _written(draft: Draft, site: object) -> str:
-    """A site by the names of its values, which do not depend on positions."""
+    """A site as text: names of its values, which do not depend on positions."""
     if isinstance(site, tuple):
         return " ".join(_written(draft, part) for part in site)
     if isinstance(site, Region):
@@ -194,7 +193,7 @@ def _serialised(draft: Draft) -> bytes:
 
 @dataclass(frozen=True)
 class Written:
-    """A model and its form. plain: the model before its rewrites; empty if there are none."""
+    """A model and the name of its form. plain: the model before rewriting; empty if unchanged."""
 
     model: bytes
     form: str
@@ -202,12 +201,12 @@ class Written:
 
 
 def form_name(exporter: str, steps: Iterable[Step]) -> str:
-    """The name of a form."""
+    """The name of the form: exporter and steps."""
     return _SEPARATOR.join((exporter, *map(str, steps)))
 
 
 def parse_form(form: str) -> tuple[str, tuple[Step, ...]]:
-    """The inverse of form_name. Raises: ValueError; KeyError for an unknown rule."""
+    """The inverse of `form_name`. Raises: ValueError; KeyError for an unknown rule."""
     exporter, *steps = form.split(_SEPARATOR)
     return exporter, tuple(map(Step.parse, steps))
 
@@ -220,9 +219,9 @@ def write_form(
     inputs: Mapping[str, Array],
     opset: int,
 ) -> Written:
-    """Writes the model of a graph in a form. Steps that apply nowhere in the model are left out.
+    """Write a graph as a model in a form; steps that do not apply are left out.
 
-    Raises: ValueError, KeyError if the name is no form; and as Exporter.export.
+    Raises: ValueError or KeyError if the form is invalid; further ones as Exporter.export.
     """
     exporter, steps = parse_form(form)
     model = exporters[exporter].export(graph, weights, inputs, opset)

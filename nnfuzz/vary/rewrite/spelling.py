@@ -1,4 +1,4 @@
-"""Rules that write attributes, axes and optional operands in other words, integers as strings."""
+"""Rules that write attributes, axes and optional operands differently, or integers as strings."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ T = TypeVar("T")
 
 FAMILY = "spelling"
 IMPLIED = {"strides": 1, "dilations": 1, "pads": 0, "output_padding": 0}
-"""Attributes of windows that have this value on every axis where they are absent."""
+"""Attributes of windows, and the value per axis that they have if absent."""
 INFERRED = frozenset("Conv ConvTranspose ConvInteger QLinearConv DeformConv".split())
 """Operators whose kernel_shape follows from their weights."""
 WINDOWS = INFERRED | frozenset("MaxPool AveragePool LpPool".split())
 
 
 def _ordinary(draft: Draft) -> Iterator[onnx.NodeProto]:
-    """The nodes of ONNX's own, without those whose attributes exclude each other."""
+    """Nodes of ai.onnx, except those whose attributes exclude each other."""
     own = (node for node in draft.graph.node if node.domain in ("", "ai.onnx"))
     return (node for node in own if node.op_type not in ("Constant", "ConstantOfShape"))
 
 
 def _defaults(node: onnx.NodeProto, opset: int) -> dict[str, AttributeProto]:
-    """The attributes that ONNX gives a value where they are absent, by name."""
+    """The attributes of a node that have a default in ONNX, by name."""
     try:
         known = defs.get_schema(node.op_type, opset, "").attributes
     except defs.SchemaError:
@@ -44,7 +44,7 @@ def _defaults(node: onnx.NodeProto, opset: int) -> dict[str, AttributeProto]:
 
 
 def _is_default(draft: Draft, node: onnx.NodeProto, own: AttributeProto) -> bool:
-    """Whether a node means the same without an attribute."""
+    """Whether the node has the same meaning without the attribute."""
     if own.ref_attr_name:
         return False
     value = helper.get_attribute_value(own)
@@ -61,7 +61,7 @@ def _is_default(draft: Draft, node: onnx.NodeProto, own: AttributeProto) -> bool
 
 
 def _implied(draft: Draft, node: onnx.NodeProto) -> Mapping[int, np.ndarray]:
-    """The constants that ONNX takes for operands which are absent, by position; of operators whose
+    """The values that ONNX implies for absent operands, by position. Only for operators whose
     optional operands are numbers, at opsets at which they are operands."""
     type_ = draft.types.get(node.input[0]) if node.input else None
     if type_ is None:
@@ -93,7 +93,8 @@ Places = list[tuple[onnx.NodeProto, AttributeProto | tuple[int, np.ndarray]]]
 
 
 def _places(draft: Draft, present: bool) -> Places:
-    """Attributes and operands with which nodes mean the same as without, present or absent."""
+    """Attributes and operands with their default values. present: those that nodes have, or those
+    that nodes lack."""
     found: Places = []
     for node in _ordinary(draft):
         if present:
@@ -110,15 +111,15 @@ def _places(draft: Draft, present: bool) -> Places:
 
 
 def _some(places: list[T], rng: random.Random) -> list[T]:
-    """All of the places, or one or more of them."""
+    """All of the places, or a random non-empty part of them."""
     return places if rng.random() < 0.5 else rng.sample(places, rng.randint(1, len(places)))
 
 
 @models(FAMILY, lambda draft: [0] if _places(draft, True) else [], kind=Kind.SPELLING)
 def defaults_left_out(draft: Draft, site: int, rng: random.Random) -> None:
-    """Attributes and constant operands with the value that ONNX gives them where they are absent ->
-    none, all of them or some: schema defaults, windows that step by 1 without padding, a kernel's
-    shape, a reversal, the zeros of Pad, axes and steps of Slice, all axes of reductions."""
+    """Attributes and constant operands with their default values -> absent, all or some of them:
+    ONNX implies the defaults (of schemas, strides, dilations, pads, a kernel's shape, the zeros of
+    Pad, axes and steps of Slice, all axes of reductions)."""
     for node, own in _some(_places(draft, True), rng):
         if isinstance(own, AttributeProto):
             node.attribute.remove(own)
@@ -134,8 +135,7 @@ def defaults_left_out(draft: Draft, site: int, rng: random.Random) -> None:
 
 @models(FAMILY, lambda draft: [0] if _places(draft, False) else [], kind=Kind.SPELLING)
 def defaults_written(draft: Draft, site: int, rng: random.Random) -> None:
-    """Absent attributes and operands to which ONNX gives a value -> that value, all of them or
-    some."""
+    """Absent attributes and operands with a default -> the default, for all or some of them."""
     for node, own in _some(_places(draft, False), rng):
         if isinstance(own, AttributeProto):
             node.attribute.append(own)
@@ -176,10 +176,10 @@ def _with_axis(draft: Draft, node: onnx.NodeProto) -> bool:
 def axis_from_behind(
     emit: Nodes, draft: Draft, node: onnx.NodeProto, rng: random.Random
 ) -> Sequence[str]:
-    """An axis -> the same axis, counted from the other end, where the operator takes both."""
+    """An axis -> the same axis counted from the other end, if the operator admits both."""
     rank, changed = draft.rank(node.input[0]), onnx.NodeProto.FromString(node.SerializeToString())
     for attribute in changed.attribute:
-        if attribute.name == "axis" and attribute.i != rank:  # Flatten's last one has no other name
+        if attribute.name == "axis" and attribute.i != rank:  # Flatten's end has one name only
             attribute.i += rank if attribute.i < 0 else -rank
     if name := _axis_constant(draft, node):
         axes = draft.value(name)
@@ -194,19 +194,19 @@ STRINGS = "strings"
 WHOLE_NUMBERS = (DType.INT32, DType.INT64, DType.INT16, DType.INT8, DType.UINT8)
 MOST_ELEMENTS = 1 << 10
 SINCE = 13
-"""The opset from which on nodes are written as here."""
+"""The first opset at which this module's nodes can be written."""
 _EQUAL_SINCE, _TEXT_OPERATORS_SINCE = 19, 20
 
 
 def is_writable(type_: TensorType) -> bool:
-    """Whether it is of a few integers."""
+    """Whether the type is that of a few integers."""
     return type_.dtype in WHOLE_NUMBERS and 0 < type_.elements <= MOST_ELEMENTS
 
 
 def moved(emit: Nodes, text: str, type_: TensorType, rng: random.Random) -> str:
     """The same strings after up to three operators that compute or move strings.
 
-    type_: of the numbers that are written; opset SINCE or later.
+    type_: of the integers that the strings show. The opset must be at least SINCE.
     """
     for _ in range(rng.randint(0, 3)):
         text = _step(emit, text, type_, rng)
@@ -242,7 +242,7 @@ def _step(emit: Nodes, text: str, type_: TensorType, rng: random.Random) -> str:
 
 
 def _constant(emit: Nodes, text: str) -> str:
-    """The name of a scalar string."""
+    """The name of a new scalar string constant."""
     name = emit.const(np.int64(0), DType.INT64)
     string = onnx.TensorProto(name=name, data_type=onnx.TensorProto.STRING)
     string.string_data.append(text.encode())
@@ -253,16 +253,14 @@ def _constant(emit: Nodes, text: str) -> str:
 @values(STRINGS, is_writable, since=SINCE, uses=["Cast"], kind=Kind.FORM)
 def through_strings(emit: Nodes, name: str, type_: TensorType, rng: random.Random) -> str:
     """Integers -> Cast to strings, operators that move or compare strings, and Cast back: the
-    decimal number of an integer is read as that integer."""
+    decimal text of an integer is parsed as that integer."""
     text = emit.one("Cast", name, to=onnx.TensorProto.STRING)
     return emit.one("Cast", moved(emit, text, type_, rng), to=type_.dtype)
 
 
 def _writable(draft: Draft, names: Sequence[str]) -> list[str]:
-    """Names of integers that every compiler writes as the same decimal numbers. There are none if
-    an input or output of the model has a dtype that NumPy lacks: bindings of compilers take such
-    ones in other ways.
-    """
+    """Names of integers that every compiler writes as the same decimal text. Empty if an input or
+    output of the model has a dtype that NumPy lacks: bindings of compilers vary in these."""
     ends = [draft.types.get(name) for name in (*draft.inputs, *draft.outputs)]
     if draft.opset < SINCE or any(type_ and not type_.dtype.native for type_ in ends):
         return []
@@ -272,7 +270,7 @@ def _writable(draft: Draft, names: Sequence[str]) -> list[str]:
 def _declare(
     draft: Draft, ends: MutableSequence[onnx.ValueInfoProto], name: str, text: str
 ) -> None:
-    """Declares strings in place of an input or output, which becomes an inner value."""
+    """Declare strings in place of an input or output, which becomes an inner value."""
     type_, place = draft.types[name], [value.name for value in ends].index(name)
     packed = PackedValue(PackingKind.TEXT, type_.dtype.value, {name: type_.sizes})
     draft.graph.value_info.append(ends[place])
@@ -287,7 +285,7 @@ def _computed(draft: Draft) -> list[str]:
 
 @models("string outputs", _computed, uses=["Cast"], kind=Kind.ENDS)
 def text_output(draft: Draft, site: str, rng: random.Random) -> None:
-    """An output of integers -> an output of strings, the decimal numbers that Cast writes."""
+    """An output of integers -> an output of strings, the decimal texts that Cast writes."""
     emit, type_ = draft.emitter(), draft.types[site]
     text = moved(emit, emit.one("Cast", site, to=onnx.TensorProto.STRING), type_, rng)
     _declare(draft, draft.graph.output, site, text)
@@ -298,7 +296,7 @@ def text_output(draft: Draft, site: str, rng: random.Random) -> None:
     "string inputs", lambda draft: _writable(draft, draft.inputs), uses=["Cast"], kind=Kind.ENDS
 )
 def text_input(draft: Draft, site: str, rng: random.Random) -> None:
-    """An input of integers -> an input of strings, their decimal numbers, which Cast reads."""
+    """An input of integers -> an input of strings, their decimal texts, which Cast reads."""
     emit, text, type_ = draft.emitter(), draft.fresh("text"), draft.types[site]
     emit.one("Cast", moved(emit, text, type_, rng), to=type_.dtype)
     emit.nodes[-1].output[0] = site

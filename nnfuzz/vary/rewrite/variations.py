@@ -1,4 +1,4 @@
-"""Variations of models that nnfuzz writes itself: rewrites, spellings, forms of the file."""
+"""Variations of models that nnfuzz writes itself: rewrites, spellings, file forms."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ SPELLED_STEPS = 3
 
 
 class Rewritten(Variation):
-    """Another model with the same meaning, after steps by rules of some kinds.
+    """Another model with the same meaning, after random steps by rules of some kinds.
 
-    No rule brings in what compilers do not take, or an operator all of whose signatures are
-    refused. kinds: of the rules. steps: most of them. The three shares are drawn from one stream.
+    Rules that add a feature or an operator that compilers do not support are excluded. kinds: of
+    the rules. steps: most steps per model. The three shares are drawn from the same random stream.
     """
 
     exporter = "direct"
@@ -47,7 +47,7 @@ class Rewritten(Variation):
         self.rules = [name for name in names if not any(needs(RULES[name], f) for f in gone)]
 
     def admitted_kinds(self) -> Collection[Kind]:
-        """The kinds of rules in this configuration."""
+        """The kinds of rules that this configuration admits."""
         return self.kinds
 
     def written(self, test: VariedTest, draft: CaseDraft) -> CaseDraft:
@@ -65,13 +65,13 @@ class Rewritten(Variation):
 
 @lru_cache(maxsize=4)
 def _refused(catalog: Catalog, refused: tuple[str, ...]) -> tuple[str, ...]:
-    """The operators all of whose signatures are refused."""
+    """The operators of which all signatures are refused."""
     left = operators_in(catalog.signature_keys())
     return tuple(sorted(operators_in(refused) - left))
 
 
 class Rewrites(Rewritten):
-    """Other nodes with the same results; at edges, empty tensors as well."""
+    """Other nodes with the same results; in tests with IEEE edge values, empty tensors as well."""
 
     name, setting, since = "rewrite", "rewrite_share", CHANGED
     kinds, steps = USUAL, MOST_STEPS
@@ -82,14 +82,14 @@ class Rewrites(Rewritten):
 
 
 class Spellings(Rewritten):
-    """The same nodes and constants, spelled otherwise."""
+    """The same nodes and constants, written differently."""
 
     name, setting, since = "spelling", "spelled", CHANGED
     kinds, steps = (Kind.SPELLING,), SPELLED_STEPS
 
 
 class Forms(Rewritten):
-    """The same nodes in a file of another form."""
+    """The same nodes in a different file: names, encodings, external data, string inputs."""
 
     name, setting = "form", "forms"
     kinds, steps = (Kind.FORM, Kind.ENDS), 1
