@@ -122,7 +122,16 @@ def draw_rewriting(
             done.append(step)
             if further:
                 draft.learn()
-    return (_serialised(draft), tuple(done)) if done else (model, ())
+    return (_serialised(draft), tuple(done)) if done and _is_valid(draft) else (model, ())
+
+
+def _is_valid(draft: Draft) -> bool:
+    """Whether ONNX infers all types: it gives up on some operators in a body, such as Attention."""
+    try:
+        onnx.shape_inference.infer_shapes(draft.model, strict_mode=True, data_prop=True)
+    except onnx.shape_inference.InferenceError:
+        return False
+    return True
 
 
 def _next(draft: Draft, names: Sequence[str], rng: random.Random, near: bool) -> Step | None:
