@@ -16,6 +16,7 @@ from nnfuzz.operators.families.elementwise import (
     Broadcasting,
     Gated,
     Increasing,
+    itself,
     largest,
     leaking,
     products,
@@ -165,8 +166,7 @@ class HardSigmoid(Increasing):
     def torch(self, x):
         return (x * single(self.alpha) + single(self.beta)).clamp(0, 1)
 
-    def proxy(self, x):
-        return x
+    proxy = staticmethod(itself)
 
     def radius(self, u, y, x):
         inner = x * self.alpha + self.beta
@@ -357,8 +357,7 @@ class Clip(Increasing):
         ends = (self.min, self.max)
         return [single(end) if isinstance(end, float) else end for end in ends]
 
-    def proxy(self, x):
-        return x
+    proxy = staticmethod(itself)
 
     def radius(self, u, y, x):
         """Where an end of an interval is clamped to a bound, the bound's rounding to the dtype

@@ -10,7 +10,7 @@ import torch
 
 from nnfuzz.ir.dtypes import BOOLS, FLOATS, DType
 from nnfuzz.ir.expr import product
-from nnfuzz.ir.types import TensorType
+from nnfuzz.ir.types import TensorType, tensor_types
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.attention import (
     MERGED,
@@ -25,13 +25,11 @@ from nnfuzz.operators.intervals import uncertain
 from nnfuzz.operators.operator import In, OpSpec, operator
 
 from .arithmetic import Add
-from .linalg import MatMul
+from .dense import MatMul
 
 
 class Biased(Add):
     """Scores plus a mask of floats; a mask of booleans is applied by the softmax."""
-
-    name = "Biased"
 
     def torch(self, x, mask):  # type: ignore[override]
         return x if mask.dtype is torch.bool else x + mask
@@ -178,7 +176,7 @@ class Attention(Composite):
         past = [(b, kv_heads, earlier, size) for size in (d, dv)] if len(dtypes) > 4 else []
         if len(dtypes) in (4, 6):
             shapes.append(self._mask(draw, (b, heads, s), n + earlier if past else n))
-        return [TensorType(t, shape) for t, shape in zip(dtypes, (*shapes, *past))]
+        return tensor_types(dtypes, *shapes, *past)
 
     def _mask(self, draw, leading, keys):
         kept = leading[draw.integer(0, 2) :]
@@ -272,8 +270,6 @@ class Present(OpSpec):
     these keys.
     """
 
-    name = "Present"
-
     def __init__(self, queries, keys, causal):
         self.queries, self.keys, self.causal = queries, keys, causal
 
@@ -290,8 +286,6 @@ class Present(OpSpec):
 class Joint(OpSpec):
     """Where two masks are true. The second one may be left out, or consist of floats: these are
     added to the scores elsewhere, and not read here."""
-
-    name = "Joint"
 
     def torch(self, there, *mask):
         return there & mask[0] if mask and mask[0].dtype is torch.bool else there.clone()

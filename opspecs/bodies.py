@@ -10,9 +10,9 @@ from . import arithmetic as ari
 from . import logic, rectifiers
 from . import math as maths
 from .gates import Mish
-from .identity import Identity
+from .index import Identity
 from .norm import LogSoftmax, Softmax
-from .variadic import Max, Mean, Min, Sum
+from .reduce import Max, Mean, Min, Sum
 
 TAME = (
     ari.Abs, ari.Neg, ari.Sign, ari.Add, ari.Sub, ari.Mul, Min, Max, Sum, Mean,

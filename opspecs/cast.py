@@ -10,7 +10,7 @@ import torch
 from nnfuzz.ir.dtypes import ALL, FLOAT8S, INT4S, DType
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.carriers import rounded
-from nnfuzz.operators.families.elementwise import Unary, clipped_range, flags
+from nnfuzz.operators.families.elementwise import Unary, clipped_range, flags, itself
 from nnfuzz.operators.intervals import Interval, holds, monotone, uncertain
 from nnfuzz.operators.operator import ANY_RANGE, In, operator
 from nnfuzz.operators.unexportable import Unexportable
@@ -222,8 +222,7 @@ class BitCast(Unary):
             x = x.view(getattr(torch, self.to.value))
         return x.to(self.to.torch)
 
-    def proxy(self, x):
-        return x
+    proxy = staticmethod(itself)
 
     def domain(self, x):
         return [flags(~torch.isfinite(self.torch(x)))] if self.to.is_float else []

@@ -40,9 +40,6 @@ class Shaped(OpSpec):
     constant = True
     weight = 0.5
 
-    def cost(self, x):
-        return 0
-
     def interval(self, x):
         y = self.torch(x.lo)
         return [Interval(y, y)]
@@ -118,9 +115,6 @@ class Shape(Shaped):
     @classmethod
     def input_rank(cls, draw, output_rank):
         return draw.integer(1, 5) if output_rank == 1 else None
-
-    def infer_input_types(self, draw, first, dtypes, output):
-        return [first]
 
     def value_range(self, x):
         return 1, math.inf
@@ -271,9 +265,6 @@ class RangeUpTo(OpenSize):
     @classmethod
     def input_rank(cls, draw, output_rank):
         return 0 if output_rank < 2 else None
-
-    def infer_input_types(self, draw, first, dtypes, output):
-        return [first]
 
     def certain(self, limit):
         return ((0, 0),) if self.closing == "filled" else ()

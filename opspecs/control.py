@@ -17,7 +17,7 @@ from nnfuzz.operators.operator import ANY_RANGE, In, OpSpec, operator
 from . import logic
 from .bodies import ONCE, TAME, WILD
 from .constant import Constant
-from .identity import Identity
+from .index import Identity
 
 LONGEST = 12
 """Most iterations of Scan; the reference runs them one by one."""
@@ -32,8 +32,6 @@ COPY = Moves(lambda x: x.clone())
 
 class Filled(OpSpec):
     """A tensor of the input's shape that is filled with one number."""
-
-    name = "Filled"
 
     def __init__(self, value):
         self.value = value
@@ -85,9 +83,6 @@ class Loop(ControlFlow):
     def requires(self, *inputs):
         yield self.trips > 0 or not self.stacked
         yield from super().requires(*inputs)
-
-    def infer_input_types(self, draw, first, dtypes, output):
-        return self.wanted(output)
 
     def type_transfer(self, x, *_):
         return [x] * self.carried + [x.with_shape((self.trips, *x.shape))] * self.stacked
@@ -191,9 +186,6 @@ class If(ControlFlow):
 
     def wanted(self, x):
         return [x, CONDITION, *[x] * self.others]
-
-    def infer_input_types(self, draw, first, dtypes, output):
-        return self.wanted(output)
 
     def type_transfer(self, x, *_):
         return [x] * self.results

@@ -144,9 +144,6 @@ class ReverseSequence(Indexed):
     def complete(self, draw, first, dtypes):
         return [first, TensorType(dtypes[1], (first.shape[self.batch_axis],))]
 
-    def infer_input_types(self, draw, first, dtypes, output):
-        return self.complete(draw, output, dtypes)
-
     def integer_range(self, x, lengths):
         return None, (0, x.shape[1 - self.batch_axis])
 

@@ -13,6 +13,7 @@ from nnfuzz.operators.families.elementwise import (
     Unary,
     clipped_range,
 )
+from nnfuzz.operators.families.shape import Zeros
 from nnfuzz.operators.intervals import Interval, hull, joined
 from nnfuzz.operators.operator import In, operator
 
@@ -69,7 +70,7 @@ class LessOrEqual(Comparison):
     monotone = (-1, 1)
 
 
-class OnFinite(Unary):
+class OnFinite(Zeros, Unary):
     """IsInf and IsNaN, which are False for every comparable value, since comparable values are
     finite."""
 
@@ -82,9 +83,6 @@ class OnFinite(Unary):
     def interval(self, x):
         no = torch.zeros_like(x.lo, dtype=torch.bool)
         return [Interval(no, no, x.any)]
-
-    def certain(self, x):
-        return ((0, 0),)
 
     def proxy(self, x):
         return x * 0

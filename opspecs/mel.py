@@ -72,9 +72,6 @@ class MelWeightMatrix(Zeros, Summing):
     def infer_input_types(self, draw, first, dtypes, output):
         return [TensorType(dtypes[0], (*output.shape[:-1], self.bank[1] // 2 + 1))]
 
-    def cost(self, x):
-        return 2 * x.numel * self.bank[0]
-
     def matrix(self):
         """The weights (frequencies, bands): each band rises from 0 to 1 between two edges and falls
         to 0 at the third."""

@@ -300,9 +300,6 @@ class WithStatistics(Composite):
     def complete(self, draw, first, dtypes):
         return self.norm.complete(draw, first, dtypes)
 
-    def cost(self, x, *vectors):
-        return 8 * x.elements
-
 
 @operator
 class LayerNormalizationStatistics(WithStatistics, Along):
@@ -349,16 +346,12 @@ class LayerNormalizationStatistics(WithStatistics, Along):
 class OverBatch(PerChannel, Standardised):
     """Normalisation by the statistics of the batch."""
 
-    name = "OverBatch"
-
     def over(self, rank):
         return (0, *range(2, rank))
 
 
 class Running(OpSpec):
     """momentum * a + (1 - momentum) * b, where 1 - momentum may be rounded to float32."""
-
-    name = "Running"
 
     def __init__(self, momentum):
         self.momentum = momentum

@@ -44,9 +44,6 @@ class NonZero(OpenSize):
     def input_rank(cls, draw, output_rank):
         return draw.integer(1, 5) if output_rank in (1, 2) else None
 
-    def infer_input_types(self, draw, first, dtypes, output):
-        return [first]
-
     def certain(self, x):
         return ((0, 0),) if self.closing == "filled" else ()
 
@@ -118,9 +115,6 @@ class Compress(Zeros, AlongOrFlat):
     def complete(self, draw, first, dtypes):
         return [first, TensorType(dtypes[1], (draw.dim(max(1, first.rank)),))]
 
-    def cost(self, x, condition):
-        return 0
-
     def value_range(self, x, condition):
         return min(x[0], 0), max(x[1], 0)
 
@@ -160,12 +154,6 @@ class Unique(Zeros, AlongOrFlat):
     def type_transfer(self, x):
         count = TensorType(DType.INT64, (extent(x, self.axis),))
         return [resized(x, self.axis, *count.shape), count, count, count]
-
-    def infer_input_types(self, draw, first, dtypes, output):
-        return [first if self.axis is None and first.rank > 1 else output.with_dtype(dtypes[0])]
-
-    def cost(self, x):
-        return 8 * x.numel
 
     def value_range(self, x):
         """One range for elements, positions and counts."""

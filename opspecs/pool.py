@@ -64,11 +64,11 @@ class Pool(Window):
     def type_transfer(self, x):
         return [x.with_shape((*x.shape[:2], *self.window_counts(x)))]
 
-    def infer_input_types(self, draw, first, dtypes, output):
-        return [TensorType(dtypes[0], (*output.shape[:2], *first.shape[2:]))]
-
     def cost(self, x):
         return self.type_transfer(x)[0].numel * product(self.kernel_shape)
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        return [TensorType(dtypes[0], (*output.shape[:2], *first.shape[2:]))]
 
     def value_range(self, x):
         return x
@@ -251,12 +251,6 @@ class GlobalPool(OpSpec):
 
     def type_transfer(self, x):
         return [x.with_shape((*x.shape[:2], *(1 for _ in x.shape[2:])))]
-
-    def infer_input_types(self, draw, first, dtypes, output):
-        return [TensorType(dtypes[0], (*output.shape[:2], *first.shape[2:]))]
-
-    def cost(self, x):
-        return x.numel
 
     def value_range(self, x):
         return x

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from nnfuzz.ir.dtypes import FLOAT8S, INT4S, DType
-from nnfuzz.ir.types import TensorType
+from nnfuzz.ir.types import tensor_types
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.elementwise import clipped_range, products
 from nnfuzz.operators.families.intproduct import ConvProduct, MatMulProduct, Requantised
@@ -281,13 +281,10 @@ class DynamicQuantizeLinear(OpSpec):
 
     def type_transfer(self, x):
         dtypes = (DType.UINT8, x.dtype, DType.UINT8)
-        return [TensorType(d, s) for d, s in zip(dtypes, (x.shape, (), ()))]
+        return tensor_types(dtypes, x.shape, (), ())
 
     def onnx(self, emit, x):
         return emit("DynamicQuantizeLinear", x, outputs=3)
-
-    def infer_input_types(self, draw, first, dtypes, output):
-        return [TensorType(dtypes[0], output.shape)]
 
     def torch(self, x):
         least, scale = self._range(x)

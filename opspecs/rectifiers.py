@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from nnfuzz.ir.dtypes import FLOATS, INTS, DType
 from nnfuzz.operators.attributes import Choice, Real
-from nnfuzz.operators.families.elementwise import Increasing, Unary, largest, single
+from nnfuzz.operators.families.elementwise import Increasing, Unary, itself, largest, single
 from nnfuzz.operators.intervals import Interval, uncertain
 from nnfuzz.operators.operator import In, operator
 from nnfuzz.operators.unexportable import SCALAR_DOUBLES
@@ -139,8 +139,7 @@ class Shrink(Unary):
         above = torch.where(x > lambd, x - bias, torch.zeros_like(x))
         return torch.where(x < -lambd, x + bias, above) if x.dtype.is_signed else above
 
-    def proxy(self, x):
-        return x
+    proxy = staticmethod(itself)
 
     def margins(self, x):
         jumps = x.is_floating_point() and self.lambd != self.bias

@@ -95,8 +95,6 @@ class RNN(Cells):
 class Blend(OpSpec):
     """(1 - z) a + z b, also in other forms such as a + z (b - a)."""
 
-    name = "Blend"
-
     def torch(self, z, a, b):
         return (1 - z) * a + z * b
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 
 import torch
@@ -178,9 +177,6 @@ class Interpolating(Resizing):
 
     def torch(self, x):
         return self._weighted(x)
-
-    def cost(self, x):
-        return 2 ** (x.rank - 1) * math.prod(self.type_transfer(x)[0].shape)
 
     def radius(self, u, y, x):
         """5 u per axis and weighted input; a source position in [0, s) is off by 4 u s at most,

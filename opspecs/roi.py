@@ -7,7 +7,7 @@ import torch
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
-from nnfuzz.operators.families.shape import sizes
+from nnfuzz.operators.families.shape import Zeros, sizes
 from nnfuzz.operators.intervals import Interval, ends
 from nnfuzz.operators.operator import In, OpSpec, operator
 from nnfuzz.operators.rounding import lost_terms
@@ -227,7 +227,7 @@ def _regions(draw, op, first, *_):
 
 
 @operator
-class MaxRoiPool(OpSpec):
+class MaxRoiPool(Zeros):
     """(N, C, H, W) -> (R, C, *size): maxima of the bins of fixed regions of the first image.
 
     Corners are whole elements and sizes are powers of 2, so that rounding decides nothing; an empty
@@ -248,14 +248,8 @@ class MaxRoiPool(OpSpec):
     def type_transfer(self, x):
         return [x.with_shape((len(self.regions) // 5, x.shape[1], *self.size))]
 
-    def infer_input_types(self, draw, first, dtypes, output):
-        return [TensorType(dtypes[0], (first.shape[0], output.shape[1], *first.shape[2:]))]
-
     def value_range(self, x):
         return min(x[0], 0.0), max(x[1], 0.0)
-
-    def certain(self, x):
-        return ((0, 0),)
 
     def _bins(self, start, end, bins, size):
         """First and last element (excluded) of each bin along one axis."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.ir.types import TensorType
+from nnfuzz.ir.types import TensorType, tensor_types
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.composite import Composite, Moves
 from nnfuzz.operators.operator import In, operator
@@ -56,26 +56,19 @@ class RotaryEmbedding(Composite):
             yield where.shape[0] == b
             yield where.shape[1] == s
 
-    def type_transfer(self, x, *_):
-        return [x]
-
     def complete(self, draw, first, dtypes):
         """Fewer angles than tokens are rare, because ONNX Runtime refuses them."""
         b, s, d = self._layout(first)
         pairs = draw.dim(4) if self.partial else d // 2
         rows = draw.dim(2) if draw.chance(0.1) else s + draw.var("more", 0, 16)
         angles = (rows, pairs) if len(dtypes) == 4 else (b, s, pairs)
-        shapes = (first.shape, angles, angles, (b, s))
-        return [TensorType(t, shape) for t, shape in zip(dtypes, shapes)]
+        return tensor_types(dtypes, first.shape, angles, angles, (b, s))
 
     def infer_input_types(self, draw, first, dtypes, output):
         return self.complete(draw, TensorType(dtypes[0], output.shape), dtypes)
 
     def integer_range(self, x, cos, sin, *positions):
         return (None, None, None, (0, cos.shape[0] - 1)) if positions else ()
-
-    def cost(self, x, *_):
-        return 6 * x.numel
 
     def compose(self, apply, x, cos, sin, *positions):
         flat = len(x.shape) == 3

@@ -122,9 +122,6 @@ class Sampling(OpSpec):
     def _typed(self, x, places, dtypes):
         return [x, TensorType(dtypes[1], (x.shape[0], *places, x.rank - 2))]
 
-    def cost(self, x, grid):
-        return 4 ** (x.rank - 2) * self.type_transfer(x, grid)[0].numel
-
     def domain(self, x, grid):
         """Positions must be within 100 image sizes; beyond, they have no fraction or exceed
         integers."""

@@ -279,9 +279,6 @@ class LRN(Unary):
     beta = Choice((0.75, 0.75, 0.5, 1.0))
     bias = Choice((1.0, 1.0, 0.5, 2.0))
 
-    def cost(self, x):
-        return (2 * self.size + 8) * x.numel
-
     def _base(self, squared):
         before, after = (self.size - 1) // 2, self.size // 2
         padded = torch.cat([torch.zeros_like(squared[:, :1])] * before + [squared], 1)

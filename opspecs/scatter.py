@@ -7,7 +7,7 @@ import math
 import torch
 
 from nnfuzz.ir.dtypes import ALL, NUMBERS
-from nnfuzz.ir.types import TensorType
+from nnfuzz.ir.types import TensorType, tensor_types
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.index import (
     INDICES,
@@ -43,8 +43,7 @@ class Elements(Scattering):
         at = self.axis % first.rank
         shape = list(shape_within(draw, first.shape, [at]))
         shape[at] = self.many(draw, first.shape[at], first.rank)
-        shapes = first.shape, tuple(shape), tuple(shape)
-        return [TensorType(d, s) for d, s in zip(dtypes, shapes)]
+        return tensor_types(dtypes, first.shape, tuple(shape), tuple(shape))
 
     def integer_range(self, data, indices, updates):
         return None, span(data.shape[self.axis])
@@ -78,8 +77,8 @@ class Slices(Scattering):
     def complete(self, draw, first, dtypes):
         count = draw.integer(0, min(3, 5 - first.rank + self.depth))
         chosen = tuple(self.many(draw, first.shape[0], count + 2) for _ in range(count))
-        shapes = first.shape, (*chosen, self.depth), (*chosen, *first.shape[self.depth :])
-        return [TensorType(d, s) for d, s in zip(dtypes, shapes)]
+        rest = first.shape[self.depth :]
+        return tensor_types(dtypes, first.shape, (*chosen, self.depth), (*chosen, *rest))
 
     def integer_range(self, data, indices, updates):
         return None, span(min(data.shape[: self.depth]))
@@ -164,9 +163,6 @@ class TensorScatter(Indexed):
     def complete(self, draw, first, dtypes):
         updates = resized(first, self.axis, draw.dim(first.rank))
         return [first, updates, *(TensorType(d, first.shape[:1]) for d in dtypes[2:])]
-
-    def type_transfer(self, data, *others):
-        return [data]
 
     def infer_input_types(self, draw, first, dtypes, output):
         return self.complete(draw, output, dtypes)

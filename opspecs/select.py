@@ -37,12 +37,6 @@ class TopK(Operands):
         y = resized(x, self.axis, self.k)
         return [y, y.with_dtype(DType.INT64)]
 
-    def infer_input_types(self, draw, first, dtypes, output):
-        return [resized(output.with_dtype(dtypes[0]), self.axis, first.shape[self.axis])]
-
-    def cost(self, x):
-        return 8 * x.numel
-
     def torch(self, x):
         if torch.onnx.is_in_onnx_export() and not _constant(x):  # there is no stable sort
             values, places = x.topk(self.k, self.axis, bool(self.largest), bool(self.sorted))

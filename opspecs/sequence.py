@@ -69,9 +69,6 @@ class SequenceAt(OpSpec):
         types[self._picked(len(types))] = output
         return types
 
-    def cost(self, *xs):
-        return 0
-
     def value_range(self, *ranges):
         return ranges[self._picked(len(ranges))]
 

@@ -7,7 +7,7 @@ import math
 import torch
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.ir.types import TensorType
+from nnfuzz.ir.types import TensorType, tensor_types
 from nnfuzz.operators.attributes import Choice, Sym
 from nnfuzz.operators.families.elementwise import single
 from nnfuzz.operators.intervals import Interval
@@ -43,8 +43,7 @@ class NonMaxSuppression(OpSpec):
 
     def complete(self, draw, first, dtypes):
         n, s, _ = first.shape
-        shapes = (first.shape, (n, draw.dim(3), s))
-        return [TensorType(d, shape) for d, shape in zip(dtypes, shapes)]
+        return tensor_types(dtypes, first.shape, (n, draw.dim(3), s))
 
     @classmethod
     def input_rank(cls, draw, output_rank):

@@ -10,7 +10,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.reduce import winners
-from nnfuzz.operators.families.shape import sizes
+from nnfuzz.operators.families.shape import Zeros, sizes
 from nnfuzz.operators.families.window import NO_AUTO_PAD
 from nnfuzz.operators.intervals import Interval
 from nnfuzz.operators.operator import operator
@@ -93,7 +93,7 @@ class MaxPoolIndices(Located, MaxPool):
 
 
 @operator
-class MaxUnpool(Located):
+class MaxUnpool(Zeros, Located):
     """MaxPool and MaxUnpool: every element but the maxima of windows becomes 0.
 
     A composition, since only positions of a pooling are valid. The windows fill the padded input,
@@ -124,9 +124,6 @@ class MaxUnpool(Located):
 
     def value_range(self, x):
         return min(x[0], 0.0), max(x[1], 0.0)
-
-    def certain(self, x):
-        return ((0, 0),)
 
     def torch(self, x):
         values, positions = self.pooled(x)

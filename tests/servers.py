@@ -26,6 +26,12 @@ ASKING = (
     "nnfuzz.reduction.servers",
 )
 """Modules that start fork servers."""
+OF_PYTORCH = (
+    *("numpy", "onnx", "onnx.numpy_helper", "onnx.reference", "torch", "nnfuzz.compare.verdict"),
+    *("nnfuzz.testcase.producer", "nnfuzz.testcase.service", "nnfuzz.campaign.lane_service"),
+    *("nnfuzz.reduction.service", "nnfuzz.findings.reducer_service", "nnfuzz.corpus.service"),
+)
+"""What fork servers with PyTorch import: one that has imported all of it serves everybody."""
 MOST_IDLE = max(4, 20 // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1)))
 """Fork servers that nobody uses at the moment, of each process of pytest; one holds some 300 MB."""
 
@@ -73,6 +79,8 @@ class Pool:
         """
         variables = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "XDG_"))}
         preload = tuple(preload)
+        if any(name.startswith("nnfuzz.") for name in preload) and {*preload} <= {*OF_PYTORCH}:
+            preload = OF_PYTORCH
         about = preload, environment, home, variables, [*sys.path]
         for server in self._idle:
             if server.alive and server.about == about:

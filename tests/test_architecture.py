@@ -60,8 +60,10 @@ def imports(path: Path, typing: bool = False) -> list[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             source = "." * node.level + node.module
             found.extend(f"{source}.{alias.name}" for alias in node.names)
-        for child in ast.iter_child_nodes(node):
-            visit(child)
+        for block in ("body", "orelse", "handlers", "finalbody", "cases"):
+            inner = getattr(node, block, ())
+            for child in inner if isinstance(inner, list) else ():
+                visit(child)
 
     visit(tree(path))
     return found

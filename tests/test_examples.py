@@ -43,6 +43,7 @@ def run(tmp_path):
     return running
 
 
+@pytest.mark.slow
 def test_fuzzing_a_compiler(run):
     done = run(EXAMPLES / "fuzz_a_compiler.py", "onnxruntime/O0", "2")
     assert done.returncode == 0, done.stderr

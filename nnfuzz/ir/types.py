@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,3 +73,8 @@ class TensorType:
 
     def __repr__(self) -> str:
         return f"{self.dtype.value}[{', '.join(map(repr, self.shape))}]"
+
+
+def tensor_types(dtypes: Iterable[DType], *shapes: tuple[Int, ...]) -> list[TensorType]:
+    """The types of several tensors: as many as there are dtypes, in the order of the shapes."""
+    return [TensorType(dtype, shape) for dtype, shape in zip(dtypes, shapes)]

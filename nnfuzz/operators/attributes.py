@@ -148,12 +148,14 @@ class Attributed:
     """Base of operators: the class declares attributes, an instance has a value for each."""
 
     name: ClassVar[str] = ""
+    """The name that the class states, otherwise that of the class."""
     declared: ClassVar[dict[str, Attribute]] = {}
     implied: ClassVar[dict[str, Any]] = {}
     """Default values by attribute name; an attribute without a default is not in it."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        cls.name = vars(cls).get("name", cls.__name__)
         cls.declared = {
             name: value
             for base in reversed(cls.__mro__)

@@ -142,9 +142,12 @@ class OpSpec(Typed, Numeric):
         return next(filter(None, inner), "")
 
 
-def operator(cls: type[S]) -> type[S]:
-    """Marks a class as a complete operator spec, so that registries find it."""
-    cls.operator_name = cls.name = vars(cls).get("name") or cls.__name__
+def operator(cls: type[S], domain: str = "") -> type[S]:
+    """Marks a class as a complete operator spec, so that registries find it.
+
+    domain: stands before the name of the class, with a dot, if there is one.
+    """
+    cls.operator_name = cls.name = f"{domain}.{cls.name}" if domain else cls.name
     cls.onnx_domain = cls.name.rpartition(".")[0]
     cls.since = max(cls.since, 13) if cls.onnx_domain else cls.since
     return cls

@@ -10,29 +10,29 @@ from nnfuzz.ir.dtypes import FLOATS
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.composite import Composite
-from nnfuzz.operators.operator import In, operator
+from nnfuzz.operators.operator import In, OpSpec
 
 from ..activation import Gelu
 from ..arithmetic import Add
 from ..gates import Swish
+from . import microsoft
 
 
-@operator
+@microsoft
 class PlainGelu(Gelu):
     """x * Phi(x). Source: com.microsoft.Gelu-1."""
 
-    name = "com.microsoft.Gelu"
+    name = "Gelu"
     approximate = Choice(("none",))
 
     def onnx(self, emit, x):
         return emit(self.name, x)
 
 
-@operator
+@microsoft
 class QuickGelu(Swish):
     """x * sigmoid(alpha x). Source: com.microsoft.QuickGelu-1."""
 
-    name = "com.microsoft.QuickGelu"
     alpha = Choice((1.702, 1.702, 1.0, 0.5, 2.0))
 
     def onnx(self, emit, x):
@@ -43,6 +43,8 @@ class Biased(Composite):
     """A function of the sum of a tensor and a vector along its last axis."""
 
     inputs = (In("T", FLOATS, (1, 5)), In("T", ranks=(1, 1), weight=True))
+    function: OpSpec
+    """The operator that is applied to the sum."""
 
     def requires(self, x, *bias):
         yield from (b.shape[0] == x.shape[-1] for b in bias)
@@ -50,35 +52,23 @@ class Biased(Composite):
     def complete(self, draw, first, dtypes):
         return [first, *(TensorType(d, first.shape[-1:]) for d in dtypes[1:])]
 
-    def cost(self, x, *bias):
-        return 8 * x.elements
-
     def compose(self, apply, x, *bias):
-        return [apply(self.function(), apply(Add(), x, *bias) if bias else x)]
-
-    def function(self):
-        """The operator that is applied to the sum."""
-        raise NotImplementedError
+        return [apply(self.function, apply(Add(), x, *bias) if bias else x)]
 
     def value_range(self, x, *bias):
-        return self.function().value_range(Add().value_range(x, *bias) if bias else x)
+        return self.function.value_range(Add().value_range(x, *bias) if bias else x)
 
 
-@operator
+@microsoft
 class BiasGelu(Biased):
     """Gelu(a + b). Source: com.microsoft.BiasGelu-1."""
 
-    name = "com.microsoft.BiasGelu"
-
-    def function(self):
-        return Gelu(approximate="none")
+    function = Gelu(approximate="none")
 
 
 class Rounded(Gelu):
     """Gelu by a tanh whose two constants are rounded to six digits, as the documentation has them,
     or not."""
-
-    name = "Rounded"
 
     def radius(self, u, y, x):
         size = x.abs()
@@ -87,12 +77,10 @@ class Rounded(Gelu):
         return super().radius(u, y, x) + size / 2 * slope * (6e-7 * line + 1.2e-5 * cube)
 
 
-@operator
+@microsoft
 class FastGelu(Biased):
     """Gelu by a tanh, of the sum with a bias if there is one. Source: com.microsoft.FastGelu-1."""
 
-    name = "com.microsoft.FastGelu"
     variadic = (1, 2)
 
-    def function(self):
-        return Rounded(approximate="tanh")
+    function = Rounded(approximate="tanh")

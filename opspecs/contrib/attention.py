@@ -9,35 +9,30 @@ import numpy as np
 import torch
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.ir.types import TensorType
+from nnfuzz.ir.types import TensorType, tensor_types
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.attention import MaskedSoftmax
 from nnfuzz.operators.families.composite import Composite, Moves
 from nnfuzz.operators.families.quantized import BYTES, SCALES
-from nnfuzz.operators.operator import ANY_RANGE, In, operator
+from nnfuzz.operators.operator import ANY_RANGE, In
 
 from ..arithmetic import Add
 from ..attention import Attention
-from ..linalg import MatMul
-from ..rotary import ANGLES, RotaryEmbedding
+from ..dense import MatMul
+from ..rotary import RotaryEmbedding
+from . import microsoft
 from .products import COLUMNS, SCALE, MatMulIntegerToFloat
 
 FLOAT = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 HEADS = Choice((1, 2, 3, 4))
 
 
-@operator
+@microsoft
 class OldRotaryEmbedding(RotaryEmbedding):
     """RotaryEmbedding with positions. Source: com.microsoft.RotaryEmbedding-1."""
 
-    name = "com.microsoft.RotaryEmbedding"
+    name = "RotaryEmbedding"
     since = 13
-    inputs = (
-        In("T", FLOAT, (3, 4)),
-        ANGLES,
-        ANGLES,
-        In("I", (DType.INT64,), (2, 2), index=True),
-    )
     variadic = (4, 4)
 
     def requires(self, x, cos, sin, positions):
@@ -54,8 +49,6 @@ class OldRotaryEmbedding(RotaryEmbedding):
 
 class Padded(MaskedSoftmax):
     """MaskedSoftmax whose last keys are padding: kernels add -10000 to their scores."""
-
-    name = "Padded"
 
     def __init__(self, inner, padding):
         super().__init__(inner.before, inner.after)
@@ -93,7 +86,7 @@ class OptionalInputs(Attention):
         return (*cls.inputs[:3], *cls.inputs[3:] * (count - 3))
 
 
-@operator
+@microsoft
 class MultiHeadAttention(OptionalInputs):
     """Attention of as many heads of keys as of queries.
 
@@ -102,7 +95,6 @@ class MultiHeadAttention(OptionalInputs):
     no part. Source: com.microsoft.MultiHeadAttention-1.
     """
 
-    name = "com.microsoft.MultiHeadAttention"
     inputs = (*QUERIES, In("T", ranks=(1, 4)))
     kv_heads = HEADS
     groups = Choice((1,))
@@ -145,7 +137,7 @@ class MultiHeadAttention(OptionalInputs):
             leading = (1 if draw.chance(0.3) else size for size in (b, heads))
             shapes.append((*leading, q.shape[1], n + earlier))
         shapes += [(b, heads, earlier, size // heads) for size in (q.shape[2], v)] * max(0, pairs)
-        return [TensorType(t, shape) for t, shape in zip(dtypes, shapes)]
+        return tensor_types(dtypes, *shapes)
 
     def compose(self, apply, q, k, v, *rest):
         bias = self._bias((q, k, v, *rest))
@@ -187,14 +179,14 @@ class MultiHeadAttention(OptionalInputs):
         )
 
 
-@operator
+@microsoft
 class PackedAttention(Composite):
     """Attention of a tensor to itself: queries, keys and values are one product with weights.
 
     Source: com.microsoft.Attention-1.
     """
 
-    name = "com.microsoft.Attention"
+    name = "Attention"
     inputs: ClassVar[tuple[In, ...]] = (
         In("T", FLOAT, (3, 3)),
         In("T", ranks=(2, 2), weight=True),
@@ -214,14 +206,12 @@ class PackedAttention(Composite):
 
     def complete(self, draw, first, dtypes):
         width = 3 * self.num_heads * draw.var("d", 1, 8)
-        shapes = ((first.shape[2], width), (width,))
-        return [first, *(TensorType(d, s) for d, s in zip(dtypes[1:], shapes))]
+        return [first, *tensor_types(dtypes[1:], (first.shape[2], width), (width,))]
 
     def infer_input_types(self, draw, first, dtypes, output):
         x = TensorType(dtypes[0], (*output.shape[:2], first.shape[2]))
         width = 3 * output.shape[2]
-        shapes = ((first.shape[2], width), (width,))
-        return [x, *(TensorType(d, s) for d, s in zip(dtypes[1:], shapes))]
+        return [x, *tensor_types(dtypes[1:], (first.shape[2], width), (width,))]
 
     def cost(self, x, weights, bias):
         return 2 * x.elements * weights.shape[1] + 4 * x.elements * x.shape[1]
@@ -244,22 +234,15 @@ class PackedAttention(Composite):
         )
         return attends.compose(apply, *parts)
 
-    def _written(self):
-        names = ("num_heads", "scale", "unidirectional")
-        return {name: getattr(self, name) for name in names}
 
-    def onnx(self, emit, *values):
-        return emit(self.name, *values, **self._written())
-
-
-@operator
+@microsoft
 class QuantisedAttention(PackedAttention):
     """Attention of a tensor of bytes to itself, whose weights are bytes as well.
 
     Behind the bias come scales of both, and maybe zero points. Source: com.microsoft.QAttention-1.
     """
 
-    name = "com.microsoft.QAttention"
+    name = "QAttention"
     weight = 4.0  # few values are bytes
     inputs = (
         In("A", (DType.UINT8,), (3, 3)),
@@ -300,8 +283,7 @@ class QuantisedAttention(PackedAttention):
 
     def _typed(self, own, dtypes):
         column = self._column_shape(own[1].shape)
-        shapes = ((), column, (), column)
-        return [*own, *(TensorType(d, s) for d, s in zip(dtypes[3:], shapes))]
+        return [*own, *tensor_types(dtypes[3:], (), column, (), column)]
 
     def cost(self, x, weights, *_):
         return super().cost(x, weights, None)
@@ -312,4 +294,5 @@ class QuantisedAttention(PackedAttention):
 
     def onnx(self, emit, x, weights, bias, scale, other, *zeros):
         given = (x, weights, bias, scale, other, "", *zeros)
-        return emit(self.name, *given, **self._written())
+        written = {name: v for name, v in self.attributes.items() if name != "columns"}
+        return emit(self.name, *given, **written)

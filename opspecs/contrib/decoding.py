@@ -6,14 +6,15 @@ import numpy as np
 import torch
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.ir.types import TensorType
+from nnfuzz.ir.types import TensorType, tensor_types
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.attention import MaskedSoftmax
 from nnfuzz.operators.families.composite import Moves
-from nnfuzz.operators.operator import In, operator
+from nnfuzz.operators.operator import In
 from nnfuzz.operators.waiver import Waiver
 
 from ..rotary import RotaryEmbedding
+from . import microsoft
 from .attention import FLOAT, QUERIES, MultiHeadAttention, OptionalInputs
 
 BLOCK = 8
@@ -32,8 +33,6 @@ def _holds(q, blocks):
 class WithSink(MaskedSoftmax):
     """MaskedSoftmax of scores whose last key takes part in every row."""
 
-    name = "WithSink"
-
     def allowed(self, x, *mask):
         found = super().allowed(x[..., :-1], *mask)
         if found is None:
@@ -41,7 +40,7 @@ class WithSink(MaskedSoftmax):
         return torch.cat([found, torch.ones_like(found[..., :1])], -1)
 
 
-@operator
+@microsoft
 class GroupQueryAttention(OptionalInputs):
     """Attention whose heads share keys and values by groups, and which appends to a cache.
 
@@ -53,7 +52,6 @@ class GroupQueryAttention(OptionalInputs):
     Source: com.microsoft.GroupQueryAttention-1.
     """
 
-    name = "com.microsoft.GroupQueryAttention"
     weight = 4.0  # few other nodes have values that fit
     inputs = (*QUERIES, In("T", ranks=(2, 4)))
     kv_heads = Choice(lambda op, q, *_: [n for n in (1, 1, 1, 2) if _holds(q, n)] or (1,))
@@ -123,7 +121,7 @@ class GroupQueryAttention(OptionalInputs):
         if len(dtypes) % 2 == 0:
             leading = (1 if draw.chance(0.3) else n for n in (b, heads))
             shapes.append((*leading, s, s + earlier))
-        return [TensorType(d, shape) for d, shape in zip(dtypes, shapes)]
+        return tensor_types(dtypes, *shapes)
 
     def infer_input_types(self, draw, first, dtypes, output):
         return self.complete(draw, TensorType(dtypes[0], output.shape), dtypes)
@@ -177,7 +175,7 @@ class GroupQueryAttention(OptionalInputs):
         return names
 
 
-@operator
+@microsoft
 class DecoderMaskedMultiHeadAttention(MultiHeadAttention):
     """MultiHeadAttention of one query, with a cache that has room for more keys.
 
@@ -185,7 +183,6 @@ class DecoderMaskedMultiHeadAttention(MultiHeadAttention):
     com.microsoft.DecoderMaskedMultiHeadAttention-1.
     """
 
-    name = "com.microsoft.DecoderMaskedMultiHeadAttention"
     weight = 4.0  # few other nodes have values that fit
     inputs = (In("T", FLOAT[:2], (3, 3)), *MultiHeadAttention.inputs[1:])
     is_causal = Choice((0,))

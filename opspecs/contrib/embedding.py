@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.ir.types import TensorType
+from nnfuzz.ir.types import TensorType, tensor_types
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.composite import Composite, Moves
 from nnfuzz.operators.families.norm import Normalization
-from nnfuzz.operators.operator import In, operator
+from nnfuzz.operators.operator import In
 
 from ..arithmetic import Add
 from ..index import Gather
 from ..norm import LayerNormalization
+from . import microsoft
 
 TABLE = In("T", ranks=(2, 2), weight=True)
 VECTOR = In("T", ranks=(1, 1), weight=True)
 IDS = In("I", (DType.INT32,), (2, 2), index=True)
 
 
-@operator
+@microsoft
 class EmbedLayerNormalization(Composite):
     """The normalised sum of the rows that ids select from tables of words, places and segments.
 
@@ -28,7 +29,6 @@ class EmbedLayerNormalization(Composite):
     com.microsoft.EmbedLayerNormalization-1.
     """
 
-    name = "com.microsoft.EmbedLayerNormalization"
     inputs = (
         IDS,
         In("T", (DType.FLOAT32, DType.FLOAT16), (2, 2), weight=True),
@@ -66,15 +66,11 @@ class EmbedLayerNormalization(Composite):
     def _typed(self, draw, ids, width, dtypes):
         places = ids[1] + draw.var("more", 0, 8)
         tables = [(rows, width) for rows in (draw.dim(2), places, draw.var("segments", 1, 3))]
-        shapes = (ids, *tables[:2], (width,), (width,), ids, tables[2])
-        return [TensorType(d, s) for d, s in zip(dtypes, shapes)]
+        return tensor_types(dtypes, ids, *tables[:2], (width,), (width,), ids, tables[2])
 
     def integer_range(self, ids, words, places, scale, shift, *segments):
         rows = [(0, words.shape[0] - 1), None, None, None, None]
         return (*rows, (0, segments[1].shape[0] - 1)) if segments else rows
-
-    def cost(self, ids, words, *_):
-        return 12 * ids.elements * words.shape[1]
 
     def compose(self, apply, ids, words, places, scale, shift, *segments):
         count = ids.shape[1]

@@ -7,21 +7,22 @@ import torch
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import product
-from nnfuzz.ir.types import TensorType
+from nnfuzz.ir.types import tensor_types
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.composite import Composite, Moves
-from nnfuzz.operators.families.elementwise import Increasing
+from nnfuzz.operators.families.elementwise import Increasing, itself
 from nnfuzz.operators.families.quantized import SCALES
 from nnfuzz.operators.intervals import Interval
-from nnfuzz.operators.operator import In, OpSpec, operator
+from nnfuzz.operators.operator import In, OpSpec
 from nnfuzz.operators.waiver import Waiver
 
 from ..activation import Clip, Relu
 from ..arithmetic import Add, Div, Mul
+from ..dense import MatMul
 from ..gates import Swish
-from ..linalg import MatMul
 from ..norm import Softmax
 from ..reduce import ReduceSum
+from . import microsoft
 from .packed import Unpacked
 
 KINDS = ("relu", "silu", "identity", "swiglu")
@@ -34,8 +35,6 @@ OVER_EXPERTS = ReduceSum(axes=(0,), keepdims=0)
 
 class Shifted(Increasing):
     """x + beta."""
-
-    name = "Shifted"
 
     def __init__(self, beta):
         self.beta = beta
@@ -50,16 +49,13 @@ class Shifted(Increasing):
 class Preferred(OpSpec):
     """1 for the `count` largest elements of each row, 0 for the others."""
 
-    name = "Preferred"
-
     def __init__(self, count):
         self.count = count
 
     def torch(self, x):
         return torch.zeros_like(x).scatter(-1, x.topk(self.count, -1).indices, 1.0)
 
-    def proxy(self, x):
-        return x
+    proxy = staticmethod(itself)
 
     def margins(self, x):
         if self.count == x.shape[-1]:
@@ -95,9 +91,6 @@ class Mixture(Composite):
     def parts(self):
         """How many features make one of the middle layer."""
         return 2 if self.activation == "swiglu" else 1
-
-    def type_transfer(self, x, *_):
-        return [x]
 
     def cost(self, x, router, first, *_):
         return 4 * x.elements * first.shape[0] * first.shape[1]
@@ -151,7 +144,7 @@ class Mixture(Composite):
         return found
 
 
-@operator
+@microsoft
 class MoE(Mixture):
     """Two layers per expert, with biases or without.
 
@@ -159,7 +152,6 @@ class MoE(Mixture):
     both. Source: com.microsoft.MoE-1.
     """
 
-    name = "com.microsoft.MoE"
     inputs = (
         In("T", (DType.FLOAT32, DType.FLOAT16), (2, 3)),
         In("T", ranks=(2, 2)),
@@ -184,7 +176,8 @@ class MoE(Mixture):
         experts = draw.var("experts", self.per, 6)
         width, middle = first.shape[-1], draw.dim(3)
         inner = self.parts * middle
-        shapes = (
+        return tensor_types(
+            dtypes,
             first.shape,
             (product(first.shape[:-1]), experts),
             (experts, inner, width),
@@ -192,7 +185,6 @@ class MoE(Mixture):
             (experts, inner),
             (experts, width),
         )
-        return [TensorType(d, s) for d, s in zip(dtypes, shapes)]
 
     def compose(self, apply, x, router, first, second, *biases):
         bias, last = biases[:1], biases[1:]
@@ -203,7 +195,7 @@ class MoE(Mixture):
         return emit(self.name, x, router, first, *bias, second, *last, **self.shared_attributes())
 
 
-@operator
+@microsoft
 class QMoE(Mixture):
     """MoE without biases, whose weights are numbers of 4 or 8 bits with a scale per row, or per
     block of a row.
@@ -213,7 +205,6 @@ class QMoE(Mixture):
     com.microsoft.QMoE-1.
     """
 
-    name = "com.microsoft.QMoE"
     inputs = (
         In("T", (DType.FLOAT32, DType.FLOAT16), (2, 3)),
         In("T", ranks=(2, 2)),
@@ -256,7 +247,8 @@ class QMoE(Mixture):
         width = first.shape[-1]
         middle = (self.block or 2) * draw.var("blocks", 1, 2 if self.block else 8)
         inner = self.parts * middle
-        shapes = (
+        return tensor_types(
+            dtypes,
             first.shape,
             (product(first.shape[:-1]), experts),
             (experts, inner, self._bytes(width)),
@@ -264,7 +256,6 @@ class QMoE(Mixture):
             (experts, width, self._bytes(middle)),
             (experts, *self._scales(width, middle)),
         )
-        return [TensorType(d, s) for d, s in zip(dtypes, shapes)]
 
     def compose(self, apply, x, router, first, scales, second, others):
         weights = [self._floats(apply, *pair) for pair in ((first, scales), (second, others))]

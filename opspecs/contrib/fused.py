@@ -19,24 +19,24 @@ from nnfuzz.operators.families.broadcast import (
 from nnfuzz.operators.families.composite import Composite
 from nnfuzz.operators.families.sums import Summing
 from nnfuzz.operators.intervals import linear
-from nnfuzz.operators.operator import In, OpSpec, operator
+from nnfuzz.operators.operator import In, OpSpec
 
 from ..activation import Clip, Elu, HardSigmoid, LeakyRelu, Relu, Sigmoid, Softplus, Softsign, Tanh
 from ..arithmetic import Add
 from ..conv import Conv
-from ..linalg import SCALES, Gemm
+from ..dense import SCALES, Gemm
+from . import microsoft
 
 SINGLES = (DType.FLOAT32, DType.FLOAT64, DType.FLOAT16)
 
 
-@operator
+@microsoft
 class TransposeMatMul(Summing):
     """alpha * op(A) @ op(B), of matrices or stacks of them; op may transpose the last two axes.
 
     Source: com.microsoft.TransposeMatMul-1.
     """
 
-    name = "com.microsoft.TransposeMatMul"
     exactness = ""
     inputs = (In("T", (*SINGLES, DType.BFLOAT16), (2, 5)), In("T", ranks=(2, 5)))
     transA = Choice((0, 1))
@@ -99,18 +99,14 @@ class TransposeMatMul(Summing):
     def interval(self, a, b):
         return [linear(self.torch, a, b, weights=(0, 1), absolute=self.absolute)]
 
-    def onnx(self, emit, a, b):
-        return emit(self.name, a, b, transA=self.transA, transB=self.transB, alpha=self.alpha)
 
-
-@operator
+@microsoft
 class FusedMatMul(TransposeMatMul):
     """TransposeMatMul in which op may move the first axis behind the other axes of the stack, too.
 
     Source: com.microsoft.FusedMatMul-1.
     """
 
-    name = "com.microsoft.FusedMatMul"
     batchA = Choice(lambda op, a, *_: (0, 0, 1) if a.rank > 2 else (0,))
     batchB = Choice(lambda op, *_: (op.batchA,))
 
@@ -159,11 +155,10 @@ class Activated(Composite):
         return self.function().value_range(self.first().value_range(*ranges))
 
 
-@operator
+@microsoft
 class FusedGemm(Activated, Gemm):
     """An activation of Gemm. Source: com.microsoft.FusedGemm-1."""
 
-    name = "com.microsoft.FusedGemm"
     core = Gemm
     weight = 2.0
     takes_empty = False
@@ -182,11 +177,10 @@ class FusedGemm(Activated, Gemm):
         return emit(self.name, *values, activation=self.activation, **said)
 
 
-@operator
+@microsoft
 class FusedConv(Activated, Conv):
     """An activation of Conv. Source: com.microsoft.FusedConv-1."""
 
-    name = "com.microsoft.FusedConv"
     core = Conv
     inputs: ClassVar[tuple[In, ...]] = (  # type: ignore[assignment]
         In("T", SINGLES, (3, 5)),
@@ -202,14 +196,13 @@ class FusedConv(Activated, Conv):
         return emit(FusedConv.name, *values, **said, activation_params=numbers or None)
 
 
-@operator
+@microsoft
 class FusedConvSum(FusedConv):
     """An activation of Conv plus a tensor of the result's shape, the fourth input of FusedConv.
 
     Source: com.microsoft.FusedConv-1, Z.
     """
 
-    name = "com.microsoft.FusedConvSum"
     inputs = (*FusedConv.inputs, In("T", ranks=(3, 5)))
     variadic = (4, 4)
 

@@ -7,10 +7,11 @@ import torch
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.intervals import Interval, ends
-from nnfuzz.operators.operator import In, operator
+from nnfuzz.operators.operator import In
 
 from ..roi import OfRegions
 from ..sample import OLD_MODES, GridSample, GridSampleNearest, Sampling
+from . import microsoft
 
 IMAGE = In("T", (DType.FLOAT32,), (4, 4))
 
@@ -28,21 +29,21 @@ class OldSampling(Sampling):
         return emit("com.microsoft.GridSample", x, grid, mode=mode, **options)
 
 
-@operator
+@microsoft
 class OldGridSample(OldSampling, GridSample):
     """GridSample of images in its linear and cubic modes. Source: com.microsoft.GridSample-1."""
 
-    name = "com.microsoft.GridSample"
+    name = "GridSample"
 
 
-@operator
+@microsoft
 class OldGridSampleNearest(OldSampling, GridSampleNearest):
     """GridSample of the nearest element. Source: com.microsoft.GridSample-1."""
 
-    name = "com.microsoft.GridSampleNearest"
+    name = "GridSampleNearest"
 
 
-@operator
+@microsoft
 class CropAndResize(OfRegions):
     """(N, C, H, W), boxes (R, 4), images (R,) -> (R, C, *size): each box is resized.
 
@@ -53,7 +54,6 @@ class CropAndResize(OfRegions):
     com.microsoft.CropAndResize-1.
     """
 
-    name = "com.microsoft.CropAndResize"
     weight = 2.0
     copies = True
     inputs = (
@@ -69,9 +69,6 @@ class CropAndResize(OfRegions):
     def requires(self, x, boxes, images):
         yield from (n >= 2 for n in self.size)
         yield from super().requires(x, boxes, images)
-
-    def cost(self, x, boxes, images):
-        return 8 * self.type_transfer(x, boxes, images)[0].numel
 
     def value_range(self, x, boxes, images):
         return min(x[0], self.extrapolation), max(x[1], self.extrapolation)

@@ -8,10 +8,11 @@ import torch
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.operators.intervals import Interval
-from nnfuzz.operators.operator import In, OpSpec, operator
+from nnfuzz.operators.operator import In, OpSpec
 from nnfuzz.operators.rounding import underflow
 
-from ..einsum import LARGEST
+from ..dense import LARGEST
+from . import microsoft
 
 CONDITION = 64.0
 """Greatest product of the norms of a matrix and its inverse."""
@@ -24,23 +25,16 @@ def inverse(x):
     return torch.linalg.inv_ex(x).inverse
 
 
-@operator
+@microsoft
 class Inverse(OpSpec):
     """The inverses of the matrices of the last two axes. Source: com.microsoft.Inverse-1."""
 
-    name = "com.microsoft.Inverse"
     weight = 2.0  # few matrices are square
     inputs = (In("T", (DType.FLOAT32, DType.FLOAT64, DType.FLOAT16), (2, 5)),)
 
     def requires(self, x):
         yield x.shape[-1] == x.shape[-2]
         yield x.shape[-1] <= LARGEST
-
-    def type_transfer(self, x):
-        return [x]
-
-    def cost(self, x):
-        return x.numel * x.shape[-1]
 
     def torch(self, x):
         return inverse(x)

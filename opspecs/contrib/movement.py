@@ -6,31 +6,32 @@ from nnfuzz.ir.dtypes import INTS, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.shape import Along, DataMovement, emit_filled
-from nnfuzz.operators.operator import In, operator
+from nnfuzz.operators.operator import In
 
 from ..gather import GatherND
 from ..index import Trilu
 from ..pick import Unique
 from ..pool import MaxPool
 from ..shape import Unsqueeze
+from . import microsoft
 
 MOVED = (DType.FLOAT32, DType.FLOAT64, DType.FLOAT16, *INTS, DType.BOOL)
 
 
-@operator
+@microsoft
 class OldTrilu(Trilu):
     """Trilu as it was before ONNX had it. Source: com.microsoft.Trilu-1."""
 
-    name = "com.microsoft.Trilu"
+    name = "Trilu"
     since = 13
     inputs = (In("T", (DType.FLOAT32, DType.FLOAT64, DType.INT64), (2, 5)),)
 
 
-@operator
+@microsoft
 class OldGatherND(GatherND):
     """GatherND without batches. Source: com.microsoft.GatherND-1."""
 
-    name = "com.microsoft.GatherND"
+    name = "GatherND"
     unexportable = ()
     inputs = (In("T", MOVED, (1, 5)), In("I", (DType.INT64,), (1, 6), index=True))
     batch_dims = Choice((0,))
@@ -39,11 +40,10 @@ class OldGatherND(GatherND):
         return emit(self.name, data, indices)
 
 
-@operator
+@microsoft
 class ExpandDims(Unsqueeze):
     """Unsqueeze by one axis, an operand of rank 0. Source: com.microsoft.ExpandDims-1."""
 
-    name = "com.microsoft.ExpandDims"
     takes_empty = False
     inputs = (In("T", MOVED, (0, 4)),)
     axes = Choice(by=lambda draw, op, x, *_: (draw.integer(-x.rank - 1, x.rank),))
@@ -60,14 +60,13 @@ class ExpandDims(Unsqueeze):
         return emit(self.name, x, emit.const(self.axes[0], DType.INT32))
 
 
-@operator
+@microsoft
 class UnfoldTensor(Along, DataMovement):
     """All windows of `size` elements along an axis, as a further last axis.
 
     Source: com.microsoft.UnfoldTensor-1; torch.Tensor.unfold.
     """
 
-    name = "com.microsoft.UnfoldTensor"
     copies = True
     inputs = (In("T", MOVED, (1, 4)),)
     size = Choice((1, 2, 3))
@@ -99,11 +98,10 @@ class UnfoldTensor(Along, DataMovement):
         return emit(self.name, x, dim=self.axis, size=self.size, step=self.step)
 
 
-@operator
+@microsoft
 class NhwcMaxPool(MaxPool):
     """MaxPool of bytes with channels last. Source: com.microsoft.NhwcMaxPool-1."""
 
-    name = "com.microsoft.NhwcMaxPool"
     weight = 2.0
     inputs = (In("T", (DType.UINT8, DType.INT8), (3, 5)),)
 
@@ -132,13 +130,13 @@ class NhwcMaxPool(MaxPool):
 IN_ORDER = Unique(axis=None, sorted=0)
 
 
-@operator
+@microsoft
 class OldUnique(Unique):
     """The distinct elements in order of occurrence, followed by zeros; the place and the count of
     each. Source: com.microsoft.Unique-1.
     """
 
-    name = "com.microsoft.Unique"
+    name = "Unique"
     inputs = (In("T", (DType.FLOAT32,), (1, 1)),)
     axis = Choice((None,))
     sorted = Choice((0,))

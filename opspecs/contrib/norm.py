@@ -5,27 +5,25 @@ from __future__ import annotations
 from typing import ClassVar
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.ir.types import TensorType
+from nnfuzz.ir.types import TensorType, tensor_types
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.composite import Composite, Moves
 from nnfuzz.operators.families.norm import Normalization
-from nnfuzz.operators.operator import In, OpSpec, operator
+from nnfuzz.operators.operator import In, OpSpec
 
 from ..activation import Sigmoid, Softplus
 from ..arithmetic import Add, Mul
 from ..gates import Swish
 from ..norm import LayerNormalization
 from ..scaling import RMSNormalization
+from . import microsoft
 
 TYPES = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 VECTOR = In("T", ranks=(1, 1), weight=True)
 
 
 class Grouped(Composite):
-    """A composite of a few steps whose first output is like its first input."""
-
-    def cost(self, x, *_):
-        return 12 * x.elements
+    """The family of these operators, one of which takes another one's place in near misses."""
 
 
 class SkipNormalization(Grouped):
@@ -48,8 +46,8 @@ class SkipNormalization(Grouped):
         return [x, x] if self.total else [x]
 
     def complete(self, draw, first, dtypes):
-        shapes = [first.shape, *[first.shape[-1:]] * (len(dtypes) - 2)]
-        return [first, *(TensorType(d, s) for d, s in zip(dtypes[1:], shapes))]
+        vectors = [first.shape[-1:]] * (len(dtypes) - 2)
+        return [first, *tensor_types(dtypes[1:], first.shape, *vectors)]
 
     def compose(self, apply, x, skip, *vectors):
         own, bias = vectors[: self.vectors], vectors[self.vectors :]
@@ -71,11 +69,10 @@ class SkipNormalization(Grouped):
         return names[0], names[3]
 
 
-@operator
+@microsoft
 class SkipLayerNormalization(SkipNormalization):
     """LayerNormalization of a sum. Source: com.microsoft.SkipLayerNormalization-1."""
 
-    name = "com.microsoft.SkipLayerNormalization"
     inputs = (In("T", TYPES, (3, 3)), In("T", ranks=(2, 3)), VECTOR, VECTOR, VECTOR)
     variadic = (3, 5)
     vectors = 2
@@ -90,11 +87,10 @@ class SkipLayerNormalization(SkipNormalization):
         return found
 
 
-@operator
+@microsoft
 class SkipSimplifiedLayerNormalization(SkipNormalization):
     """RMSNormalization of a sum. Source: com.microsoft.SkipSimplifiedLayerNormalization-1."""
 
-    name = "com.microsoft.SkipSimplifiedLayerNormalization"
     inputs = (In("T", TYPES, (2, 3)), In("T", ranks=(2, 3)), VECTOR, VECTOR)
     variadic = (3, 4)
     vectors = 1
@@ -107,14 +103,13 @@ class SkipSimplifiedLayerNormalization(SkipNormalization):
         return RMSNormalization(axis=-1, epsilon=self.epsilon, stash_type=None)
 
 
-@operator
+@microsoft
 class GatedRMSNorm(Grouped):
     """RMSNormalization of groups of the last axis, times Swish or Sigmoid of a gate.
 
     Source: com.microsoft.GatedRMSNorm-1.
     """
 
-    name = "com.microsoft.GatedRMSNorm"
     inputs = (In("T", TYPES, (2, 4)), VECTOR, In("T", ranks=(2, 4)))
     epsilon = Normalization.epsilon
     activation = Choice(("silu", "swish", "sigmoid"))
@@ -126,8 +121,7 @@ class GatedRMSNorm(Grouped):
         yield from (a == b for a, b in zip(x.shape, gate.shape))
 
     def complete(self, draw, first, dtypes):
-        shapes = ((first.shape[-1] // self.groups,), first.shape)
-        return [first, *(TensorType(d, s) for d, s in zip(dtypes[1:], shapes))]
+        return [first, *tensor_types(dtypes[1:], (first.shape[-1] // self.groups,), first.shape)]
 
     def compose(self, apply, x, scale, gate):
         parts = apply(Moves(lambda t: t.unflatten(-1, (self.groups, -1))), x)
@@ -140,14 +134,13 @@ class GatedRMSNorm(Grouped):
         return emit(self.name, *values, epsilon=self.epsilon, activation=self.activation)
 
 
-@operator
+@microsoft
 class BranchwiseRMSNorm(Grouped):
     """RMSNormalization along the last axis, or along equal parts of it, with a scale.
 
     `flat`: whether the last axis holds `branches` parts. Source: com.microsoft.BranchwiseRMSNorm-1.
     """
 
-    name = "com.microsoft.BranchwiseRMSNorm"
     inputs = (In("T", TYPES, (2, 4)), In("T", ranks=(1, 2), weight=True))
     epsilon = Normalization.epsilon
     branches = Choice((0, 0, 1, 2, 3))
@@ -182,11 +175,10 @@ class BranchwiseRMSNorm(Grouped):
         return emit(self.name, x, scale, epsilon=self.epsilon, num_branches=branches)
 
 
-@operator
+@microsoft
 class GatedAdd(Grouped):
     """x + y * gate, one gate for each row. Source: com.microsoft.GatedAdd-1."""
 
-    name = "com.microsoft.GatedAdd"
     inputs = (In("T", TYPES, (1, 4)), In("T", ranks=(1, 4)), In("T", ranks=(1, 4)))
 
     def requires(self, x, y, gate):
@@ -195,21 +187,19 @@ class GatedAdd(Grouped):
         yield from (a == b for a, b in zip((*x.shape[:-1], 1), gate.shape))
 
     def complete(self, draw, first, dtypes):
-        shapes = (first.shape, (*first.shape[:-1], 1))
-        return [first, *(TensorType(d, s) for d, s in zip(dtypes[1:], shapes))]
+        return [first, *tensor_types(dtypes[1:], first.shape, (*first.shape[:-1], 1))]
 
     def compose(self, apply, x, y, gate):
         return [apply(Add(), x, apply(Mul(), y, gate))]
 
 
-@operator
+@microsoft
 class LinearAttentionGate(Grouped):
     """scale * Softplus(a + bias), with vectors along the last axis, and maybe Sigmoid(b).
 
     Source: com.microsoft.LinearAttentionGate-1.
     """
 
-    name = "com.microsoft.LinearAttentionGate"
     inputs = (In("T", (DType.FLOAT32,), (3, 3)), VECTOR, VECTOR, In("T", ranks=(3, 3)))
     variadic = (3, 4)
 
@@ -222,8 +212,7 @@ class LinearAttentionGate(Grouped):
 
     def complete(self, draw, first, dtypes):
         vector = first.shape[-1:]
-        shapes = (vector, vector, first.shape)
-        return [first, *(TensorType(d, s) for d, s in zip(dtypes[1:], shapes))]
+        return [first, *tensor_types(dtypes[1:], vector, vector, first.shape)]
 
     def compose(self, apply, a, bias, scale, *b):
         decay = apply(Mul(), apply(Softplus(), apply(Add(), a, bias)), scale)

@@ -6,18 +6,19 @@ import numpy as np
 import torch
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.ir.types import TensorType
+from nnfuzz.ir.types import TensorType, tensor_types
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.composite import Composite, Moves
 from nnfuzz.operators.families.index import INDICES, span
 from nnfuzz.operators.intervals import Interval, corners
-from nnfuzz.operators.operator import In, OpSpec, operator
+from nnfuzz.operators.operator import In, OpSpec
 from nnfuzz.operators.waiver import Waiver
 
 from ..arithmetic import Add
+from ..dense import MatMul
 from ..index import Gather
-from ..linalg import MatMul
 from ..quantize import BlockDequantizeLinear
+from . import microsoft
 
 BLOCKS = Choice((16, 16, 32, 64))
 TRANSPOSED = Moves(lambda t: t.t())
@@ -35,8 +36,6 @@ class Unpacked(OpSpec):
 
     group: the block of each of the K columns. Zero points are packed like weights, or floats.
     """
-
-    name = "Unpacked"
 
     def __init__(self, bits, group):
         self.bits, self.group = bits, torch.as_tensor(group)
@@ -96,7 +95,7 @@ class Blocked(Composite):
         return blocks, self.block * self.bits // 8, (blocks * self.bits + 7) // 8
 
 
-@operator
+@microsoft
 class MatMulNBits(Blocked):
     """A @ B^T, with B (N, K) as numbers of 2, 4 or 8 bits in blocks, each with a scale and maybe a
     zero point.
@@ -105,7 +104,6 @@ class MatMulNBits(Blocked):
     stored in. Source: com.microsoft.MatMulNBits-1.
     """
 
-    name = "com.microsoft.MatMulNBits"
     inputs = (
         In("T", (DType.FLOAT32, DType.FLOAT16), (2, 3)),
         In("B", (DType.UINT8,), (3, 3), weight=True),
@@ -137,8 +135,7 @@ class MatMulNBits(Blocked):
 
     def _typed(self, a, n, dtypes):
         blocks, size, zeros = self._sizes(a[-1])
-        shapes = (a, (n, blocks, size), (n, blocks), (n, zeros))
-        return [TensorType(d, shape) for d, shape in zip(dtypes, shapes)]
+        return tensor_types(dtypes, a, (n, blocks, size), (n, blocks), (n, zeros))
 
     def cost(self, a, b, *_):
         return 2 * a.elements * b.shape[0]
@@ -175,14 +172,13 @@ WAIVERS = {
 }
 
 
-@operator
+@microsoft
 class MatMulNBitsBias(MatMulNBits):
     """MatMulNBits plus a vector, maybe with zero points that are floats.
 
     Source: com.microsoft.MatMulNBits-1, bias, T3 as float.
     """
 
-    name = "com.microsoft.MatMulNBitsBias"
     inputs = (  # type: ignore[assignment]
         *MatMulNBits.inputs[:3],
         In("T", ranks=(1, 1), weight=True),
@@ -202,8 +198,7 @@ class MatMulNBitsBias(MatMulNBits):
 
     def _typed(self, a, n, dtypes):
         blocks, size, _ = self._sizes(a[-1])
-        shapes = (a, (n, blocks, size), (n, blocks), (n,), (n, blocks))
-        return [TensorType(d, shape) for d, shape in zip(dtypes, shapes)]
+        return tensor_types(dtypes, a, (n, blocks, size), (n, blocks), (n,), (n, blocks))
 
     def compose(self, apply, a, b, scales, bias, *zero):
         (y,) = super().compose(apply, a, b, scales, *zero)
@@ -213,14 +208,13 @@ class MatMulNBitsBias(MatMulNBits):
         return self._emitted(emit, a, b, scales, zero, (bias,))
 
 
-@operator
+@microsoft
 class GatherBlockQuantized(Blocked):
     """Rows of a matrix of weights in blocks, as floats; indices from the end are negative.
 
     `gather_axis` is 0 and `quantize_axis` 1. Source: com.microsoft.GatherBlockQuantized-1.
     """
 
-    name = "com.microsoft.GatherBlockQuantized"
     inputs = (
         In("B", (DType.UINT8,), (2, 2), weight=True),
         In("I", INDICES, (0, 3), index=True),
@@ -255,14 +249,10 @@ class GatherBlockQuantized(Blocked):
 
     def _typed(self, b, indices, dtypes):
         blocks, _, zeros = self._sizes(b[1] * 8 // self.bits)
-        shapes = (b, indices, (b[0], blocks), (b[0], zeros))
-        return [TensorType(d, shape) for d, shape in zip(dtypes, shapes)]
+        return tensor_types(dtypes, b, indices, (b[0], blocks), (b[0], zeros))
 
     def integer_range(self, b, *_):
         return None, span(b.shape[0])
-
-    def cost(self, b, indices, *_):
-        return 2 * indices.elements * self._columns(b)
 
     def compose(self, apply, b, indices, scales, *zero):
         group = np.arange(b.shape[1] * 8 // self.bits) // self.block
@@ -274,14 +264,13 @@ class GatherBlockQuantized(Blocked):
         return emit(self.name, *values, block_size=self.block, **written)
 
 
-@operator
+@microsoft
 class GatherBlockQuantizedInt4(GatherBlockQuantized):
     """GatherBlockQuantized of matrices of 4-bit integers, without zero points or with such.
 
     Source: com.microsoft.GatherBlockQuantized-1, T1 as int4 and uint4.
     """
 
-    name = "com.microsoft.GatherBlockQuantizedInt4"
     since = 21
     inputs = (
         In("B", (DType.INT4, DType.UINT4), (2, 2), weight=True),

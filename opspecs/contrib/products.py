@@ -7,16 +7,17 @@ from typing import Any, ClassVar
 import torch
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.ir.types import TensorType
+from nnfuzz.ir.types import tensor_types
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.composite import Composite
 from nnfuzz.operators.families.intproduct import MatMulProduct, Requantised
 from nnfuzz.operators.families.quantized import BYTES, SCALES
 from nnfuzz.operators.intervals import corners, monotone
-from nnfuzz.operators.operator import In, operator
+from nnfuzz.operators.operator import In
 from nnfuzz.operators.rounding import sum_radius
 
 from ..quantize import DynamicQuantizeLinear
+from . import microsoft
 
 SCALE = In("S", (DType.FLOAT32,), (0, 1), weight=True, narrow=True)
 
@@ -58,14 +59,13 @@ class TimesMatrix(MatMulProduct):
         return [s for s in found if (s[0]["A"], s[0]["B"]) != (DType.INT8, DType.UINT8)]
 
 
-@operator
+@microsoft
 class MatMulIntegerToFloat(TimesMatrix):
     """(a - zero point) @ (b - zero point) times both scales, plus a vector.
 
     Source: com.microsoft.MatMulIntegerToFloat-1.
     """
 
-    name = "com.microsoft.MatMulIntegerToFloat"
     roles = "abpqpqc"
     variadic = (4, 7)
     output = "S"
@@ -113,14 +113,13 @@ class MatMulIntegerToFloat(TimesMatrix):
         return super().domain(*tensors[:6])
 
 
-@operator
+@microsoft
 class DynamicQuantizeMatMul(Composite):
     """MatMulIntegerToFloat of a tensor that is quantised over its own range.
 
     Source: com.microsoft.DynamicQuantizeMatMul-1.
     """
 
-    name = "com.microsoft.DynamicQuantizeMatMul"
     valid = (None, None, SCALES)
     inputs = (
         In("S", (DType.FLOAT32,), (2, 4)),
@@ -151,8 +150,7 @@ class DynamicQuantizeMatMul(Composite):
 
     def _typed(self, a, n, dtypes):
         param = (n,) if self.columns else ()
-        shapes = (a, (a[-1], n), param, param, (n,))
-        return [TensorType(d, shape) for d, shape in zip(dtypes, shapes)]
+        return tensor_types(dtypes, a, (a[-1], n), param, param, (n,))
 
     def by_role(self, role, inputs):
         """The parameters of b, for the choice of `columns`."""
@@ -171,11 +169,10 @@ class DynamicQuantizeMatMul(Composite):
         return emit(self.name, *values)
 
 
-@operator
+@microsoft
 class QGemm(TimesMatrix, Requantised):
     """Quantised a @ b, or a @ b^T, plus integers. Source: com.microsoft.QGemm-1."""
 
-    name = "com.microsoft.QGemm"
     roles = "appbqqcyy"
     valid: ClassVar[Any] = (None, SCALES, None, None, SCALES, None, None, Requantised.valid[-1])
     inputs = (

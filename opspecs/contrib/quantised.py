@@ -7,13 +7,13 @@ from typing import ClassVar
 import torch
 
 from nnfuzz.ir.dtypes import INT4S, DType
-from nnfuzz.ir.types import TensorType
+from nnfuzz.ir.types import tensor_types
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.composite import Composite
 from nnfuzz.operators.families.intproduct import OUT_SCALES
 from nnfuzz.operators.families.quantized import BYTES, SCALES
 from nnfuzz.operators.intervals import Interval, monotone
-from nnfuzz.operators.operator import In, OpSpec, operator
+from nnfuzz.operators.operator import In, OpSpec
 from nnfuzz.operators.waiver import Waiver
 
 from ..activation import LeakyRelu, Sigmoid
@@ -22,6 +22,7 @@ from ..join import Concat
 from ..norm import Softmax
 from ..pool import AveragePool, GlobalAveragePool
 from ..quantize import DequantizeLinear, QuantizeLinear
+from . import microsoft
 
 PARAMETERS = (
     In("S", (DType.FLOAT32,), (0, 0), weight=True, narrow=True),
@@ -59,10 +60,7 @@ class Requantising(Composite):
 
     @property
     def valid(self):  # type: ignore[override]
-        return (*[None, SCALES, None] * self.count, self.result_scales, None)
-
-    count: ClassVar[int] = 1
-    """How many inputs `core` has."""
+        return (*[None, SCALES, None] * (len(self.inputs) // 3), self.result_scales, None)
 
     def requires(self, *inputs):
         yield from self.first().requires(*self._floats(self.operands(inputs)))
@@ -89,8 +87,8 @@ class Requantising(Composite):
         return self._typed(own, dtypes)
 
     def _typed(self, own, dtypes):
-        shapes = [shape for t in own for shape in (t.shape, (), ())] + [(), ()]
-        return [TensorType(d, shape) for d, shape in zip(dtypes, shapes)]
+        shapes = [shape for t in own for shape in (t.shape, (), ())]
+        return tensor_types(dtypes, *shapes, (), ())
 
     def cost(self, *inputs):
         return self.first().cost(*self._floats(self.operands(inputs)))
@@ -118,43 +116,37 @@ def of_rank(least, most):
     return (In("T", BYTES, (least, most)), *PARAMETERS)
 
 
-@operator
+@microsoft
 class QLinearSigmoid(Requantising):
     """Source: com.microsoft.QLinearSigmoid-1."""
 
-    name = "com.microsoft.QLinearSigmoid"
     core = Sigmoid
     result_scales = (2.0**-9, 0.1)
     inputs = (*QUANTISED, *PARAMETERS)
 
 
-@operator
+@microsoft
 class QLinearLeakyRelu(Requantising):
     """Source: com.microsoft.QLinearLeakyRelu-1."""
 
-    name = "com.microsoft.QLinearLeakyRelu"
     core = LeakyRelu
     inputs = (*QUANTISED, *PARAMETERS)
     alpha = LeakyRelu.alpha
 
 
-@operator
+@microsoft
 class QLinearAdd(Requantising):
     """Source: com.microsoft.QLinearAdd-1."""
 
-    name = "com.microsoft.QLinearAdd"
     core = Add
-    count = 2
     inputs = (*QUANTISED, *QUANTISED, *PARAMETERS)
 
 
-@operator
+@microsoft
 class QLinearMul(Requantising):
     """Source: com.microsoft.QLinearMul-1."""
 
-    name = "com.microsoft.QLinearMul"
     core = Mul
-    count = 2
     inputs = (*QUANTISED, *QUANTISED, *PARAMETERS)
 
 
@@ -162,21 +154,18 @@ class Truncating(QuantizeLinear):
     """QuantizeLinear to the nearest step or up to one below it: the documentation does not say how
     results are rounded, and ONNX Runtime divides integers."""
 
-    name = "Truncating"
-
     def decided(self, u, x, scale, *zero):
         (near,) = super().decided(u, x, scale, *zero)
         (below,) = super().decided(u, monotone(torch.sub, (1, -1), x, scale), scale, *zero)
         return [Interval(below.lo, near.hi, near.any)]
 
 
-@operator
+@microsoft
 class QLinearSoftmax(Requantising):
     """Softmax as opset 13 defines it. Source: com.microsoft.QLinearSoftmax-1."""
 
     quantises = Truncating
 
-    name = "com.microsoft.QLinearSoftmax"
     core = Softmax
     result_scales = (2.0**-9, 0.1)
     inputs = (*of_rank(1, 5), *PARAMETERS)
@@ -200,11 +189,10 @@ WAIVERS = {
 }
 
 
-@operator
+@microsoft
 class QLinearAveragePool(Requantising):
     """Source: com.microsoft.QLinearAveragePool-1."""
 
-    name = "com.microsoft.QLinearAveragePool"
     core = AveragePool
     inputs = (*of_rank(3, 5), *PARAMETERS)
     kernel_shape = AveragePool.kernel_shape
@@ -218,22 +206,19 @@ class QLinearAveragePool(Requantising):
         return self.first().onnx_attributes()
 
 
-@operator
+@microsoft
 class QLinearGlobalAveragePool(Requantising):
     """Source: com.microsoft.QLinearGlobalAveragePool-1."""
 
-    name = "com.microsoft.QLinearGlobalAveragePool"
     core = GlobalAveragePool
     inputs = (*of_rank(3, 5), *PARAMETERS)
 
 
-@operator
+@microsoft
 class QLinearConcat(Requantising):
     """Concat of two tensors, each with its scale. Source: com.microsoft.QLinearConcat-1."""
 
-    name = "com.microsoft.QLinearConcat"
     core = Concat
-    count = 2
     inputs = (*of_rank(1, 5), *of_rank(1, 5), *PARAMETERS)
     axis = Concat.axis
 
@@ -241,11 +226,11 @@ class QLinearConcat(Requantising):
         return emit(self.name, *values[-2:], *values[:-2], axis=self.axis)
 
 
-@operator
+@microsoft
 class OldQuantizeLinear(QuantizeLinear):
     """QuantizeLinear with a zero point. Source: com.microsoft.QuantizeLinear-1."""
 
-    name = "com.microsoft.QuantizeLinear"
+    name = "QuantizeLinear"
     inputs = (
         In("T", (DType.FLOAT32, DType.FLOAT16)),
         In("T", ranks=(0, 1), weight=True, narrow=True),
@@ -260,11 +245,11 @@ class OldQuantizeLinear(QuantizeLinear):
         return emit(self.name, *values, axis=self.axis)
 
 
-@operator
+@microsoft
 class OldDequantizeLinear(DequantizeLinear):
     """DequantizeLinear with a zero point. Source: com.microsoft.DequantizeLinear-1."""
 
-    name = "com.microsoft.DequantizeLinear"
+    name = "DequantizeLinear"
     inputs = (
         In("Q", WIDTHS),
         In("T", (DType.FLOAT32, DType.FLOAT16), (0, 1), weight=True, narrow=True),

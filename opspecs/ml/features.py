@@ -1,4 +1,4 @@
-"""Preparation of features: the last axis of a tensor has one for each position."""
+"""Categories as numbers, and features: the last axis of a tensor has one for each position."""
 
 from __future__ import annotations
 
@@ -7,13 +7,96 @@ from typing import ClassVar
 import torch
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.ir.types import TensorType
+from nnfuzz.ir.types import TensorType, tensor_types
 from nnfuzz.operators.attributes import Choice
-from nnfuzz.operators.families.elementwise import Increasing
+from nnfuzz.operators.families.elementwise import Increasing, itself
 from nnfuzz.operators.families.index import Indexed
 from nnfuzz.operators.intervals import Interval, corners
-from nnfuzz.operators.operator import In, OpSpec, operator
+from nnfuzz.operators.operator import In, OpSpec
 from nnfuzz.operators.waiver import reference
+
+from . import ml
+
+KEYS = (-3, -1, 0, 1, 2, 3, 5, 8)
+SOME = Choice(by=lambda draw, op, *_: draw.subset(KEYS, 1, 5))
+
+
+@ml
+class LabelEncoder(OpSpec):
+    """The value whose key an integer is, or a default.
+
+    Source: ai.onnx.ml.LabelEncoder-2, with keys_int64s.
+    """
+
+    inputs = (In("I", (DType.INT64,)),)
+    output = "to"
+    stored: ClassVar = {
+        DType.INT64: ("values_int64s", "default_int64"),
+        DType.FLOAT32: ("values_floats", "default_float"),
+    }
+    to = Choice((DType.INT64, DType.FLOAT32))
+    keys = SOME
+    values = Choice(by=lambda draw, op, *_: tuple(draw.integer(-9, 9) for _ in op.keys))
+    default = Choice((-1, 0, 4))
+
+    def torch(self, x):
+        y = torch.full(x.shape, self.default, dtype=self.to.torch)
+        for key, value in zip(self.keys, self.values):
+            y = torch.where(x == key, torch.tensor(value, dtype=y.dtype), y)
+        return y
+
+    proxy = staticmethod(itself)
+
+    def value_range(self, x):
+        found = (self.default, *self.values)
+        return min(found), max(found)
+
+    def onnx(self, emit, x):
+        kind = int if self.to is DType.INT64 else float
+        values = tuple(map(kind, self.values)), kind(self.default)
+        return emit(self.name, x, keys_int64s=self.keys, **dict(zip(self.stored[self.to], values)))
+
+    @classmethod
+    def from_onnx(cls, fields, takes, gives):
+        values, default = (fields[name] for name in cls.stored[gives[0].dtype])
+        return cls(to=gives[0].dtype, keys=fields["keys_int64s"], values=values, default=default)
+
+
+@ml
+class OneHotEncoder(OpSpec):
+    """1 at the position of the category that an integer is, 0 elsewhere, along a further axis.
+
+    Source: ai.onnx.ml.OneHotEncoder-1, with cats_int64s and zeros = 1.
+    """
+
+    inputs = (In("I", (DType.INT64, DType.INT32), (1, 3)),)
+    output = DType.FLOAT32
+    within = (0.0, 1.0)
+    categories = SOME
+
+    def type_transfer(self, x):
+        return [TensorType(DType.FLOAT32, (*x.shape, len(self.categories)))]
+
+    @classmethod
+    def input_rank(cls, draw, output_rank):
+        return output_rank - 1 if 2 <= output_rank <= 4 else None
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        return [TensorType(dtypes[0], output.shape[:-1])]
+
+    def torch(self, x):
+        return (x.unsqueeze(-1) == torch.tensor(self.categories)).float()
+
+    def proxy(self, x):
+        return x.unsqueeze(-1).expand(*x.shape, len(self.categories))
+
+    def onnx(self, emit, x):
+        return emit(self.name, x, cats_int64s=self.categories, zeros=1)
+
+    @classmethod
+    def from_onnx(cls, fields, takes, gives):
+        return cls(categories=fields["cats_int64s"])
+
 
 NUMBERS = (DType.FLOAT32, DType.INT64, DType.INT32)
 """Without float64, of which results would be float32 as well."""
@@ -47,11 +130,10 @@ class Feature(OpSpec):
     inputs = (MATRIX,)
 
 
-@operator
+@ml
 class Scaler(Feature):
     """(x - offset) * scale. Source: ai.onnx.ml.Scaler-1."""
 
-    name = "ai.onnx.ml.Scaler"
     offset = per_feature(0.0, 0.5, -1.25, 3.0)
     scale = Choice(
         by=lambda draw, op, *_: tuple(draw.choice((1.0, 0.5, -2.0, 0.125)) for _ in op.offset)
@@ -79,7 +161,7 @@ class Scaler(Feature):
         return [as_floats(x).abs() - 2.0**100] if x.is_floating_point() else []
 
 
-@operator
+@ml
 class Normalizer(Feature):
     """The rows of x divided by their maximum, sum, or Euclidean norm.
 
@@ -87,7 +169,6 @@ class Normalizer(Feature):
     Source: ai.onnx.ml.Normalizer-1.
     """
 
-    name = "ai.onnx.ml.Normalizer"
     inputs = (In("T", NUMBERS, (1, 2)),)
     norm = Choice(("MAX", "L1", "L2"))
 
@@ -122,11 +203,10 @@ class Normalizer(Feature):
         return size.square().sum(-1, keepdim=True).sqrt()
 
 
-@operator
+@ml
 class Binarizer(Increasing):
     """1 where x is greater than a threshold, else 0. Source: ai.onnx.ml.Binarizer-1."""
 
-    name = "ai.onnx.ml.Binarizer"
     takes_empty = False
     inputs = (In("T", (DType.FLOAT32,)),)
     threshold = Choice((0.0, 0.0, 0.5, -1.25, 2.0))
@@ -136,8 +216,7 @@ class Binarizer(Increasing):
     def torch(self, x):
         return (x > self.threshold).to(x.dtype)
 
-    def proxy(self, x):
-        return x
+    proxy = staticmethod(itself)
 
     def margins(self, x):
         return [(x - self.threshold).abs()] if x.is_floating_point() else []
@@ -146,14 +225,13 @@ class Binarizer(Increasing):
         return 0, 1
 
 
-@operator
+@ml
 class Imputer(OpSpec):
     """x, with a value in place of another, one for all features or one for each.
 
     Source: ai.onnx.ml.Imputer-1.
     """
 
-    name = "ai.onnx.ml.Imputer"
     inputs = (In("T", (DType.FLOAT32, DType.INT64), (2, 2)),)
     stored: ClassVar = {
         DType.FLOAT32: ("replaced_value_float", "imputed_value_floats"),
@@ -168,8 +246,7 @@ class Imputer(OpSpec):
     def torch(self, x):
         return torch.where(x == self.replaced, torch.tensor(self.imputed, dtype=x.dtype), x)
 
-    def proxy(self, x):
-        return x
+    proxy = staticmethod(itself)
 
     def margins(self, x):
         """Elements are equal to the value, or clearly differ from it."""
@@ -201,23 +278,18 @@ class Imputer(OpSpec):
         return cls(replaced=fields.get(replaced) or 0, imputed=fields[imputed])
 
 
-@operator
+@ml
 class ArrayFeatureExtractor(Indexed):
     """The features at some positions. Source: ai.onnx.ml.ArrayFeatureExtractor-1."""
 
-    name = "ai.onnx.ml.ArrayFeatureExtractor"
     copies = True
     inputs = (In("T", NUMBERS, (2, 3)), In("I", (DType.INT64,), (1, 1), index=True))
 
     def type_transfer(self, x, at):
         return [x.with_shape((*x.shape[:-1], at.shape[0]))]
 
-    def complete(self, draw, first, dtypes):
-        return [first, TensorType(dtypes[1], (draw.dim(1),))]
-
     def infer_input_types(self, draw, first, dtypes, output):
-        shapes = (*output.shape[:-1], first.shape[-1]), output.shape[-1:]
-        return [TensorType(d, s) for d, s in zip(dtypes, shapes)]
+        return tensor_types(dtypes, (*output.shape[:-1], first.shape[-1]), output.shape[-1:])
 
     def integer_range(self, x, at):
         return None, (0, x.shape[-1] - 1)
@@ -226,11 +298,10 @@ class ArrayFeatureExtractor(Indexed):
         return x[..., at.long()]
 
 
-@operator
+@ml
 class FeatureVectorizer(Feature):
     """Features of several matrices beside each other. Source: ai.onnx.ml.FeatureVectorizer-1."""
 
-    name = "ai.onnx.ml.FeatureVectorizer"
     variadic = (1, 3)
 
     def requires(self, *xs):

@@ -12,11 +12,12 @@ from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.composite import Composite
 from nnfuzz.operators.families.sums import Summing
 from nnfuzz.operators.intervals import Interval, linear
-from nnfuzz.operators.operator import ANY_RANGE, In, OpSpec, operator
+from nnfuzz.operators.operator import ANY_RANGE, In, OpSpec
 from nnfuzz.operators.waiver import Waiver
 
 from ..activation import Sigmoid
 from ..norm import Softmax
+from . import ml
 from .features import as_floats
 
 NUMBERS = (0.0, 1.0, -1.0, 0.5, -0.25, 2.0, 1.5)
@@ -33,7 +34,6 @@ def numbers_of(count):
 class Affine(Summing):
     """(N, F) -> (N, E): x times a matrix (E, F), plus a vector."""
 
-    name = "Affine"
     exactness = ""
 
     def __init__(self, matrix, vector):
@@ -65,8 +65,6 @@ def transformed(apply, scores, transform):
 
 class Label(OpSpec):
     """(N, E) -> (N,): of the labels, the one whose score is the greatest; of equal ones any."""
-
-    name = "Label"
 
     def __init__(self, labels):
         self.labels = torch.tensor(labels)
@@ -110,9 +108,6 @@ class Scored(Composite):
     def infer_input_types(self, draw, first, dtypes, output):
         return [first.with_shape((output.shape[0], first.shape[1]))]
 
-    def cost(self, x):
-        return 4 * x.elements * self.count
-
     def type_transfer(self, x):
         return [TensorType(self.output_dtype(x), (x.shape[0], self.count))]
 
@@ -134,9 +129,6 @@ class Classifying(Scored):
     @classmethod
     def input_rank(cls, draw, output_rank):
         return 2 if output_rank == 1 else None
-
-    def infer_input_types(self, draw, first, dtypes, output):
-        return [first.with_shape((*output.shape, first.shape[1]))]
 
     def type_transfer(self, x):
         rows = x.shape[:1]
@@ -179,11 +171,10 @@ class Coefficients(Scored):
         return Affine(rows, self.intercepts)
 
 
-@operator
+@ml
 class LinearRegressor(Coefficients):
     """Source: ai.onnx.ml.LinearRegressor-1."""
 
-    name = "ai.onnx.ml.LinearRegressor"
     weight = 4.0  # few other nodes have matrices of so few columns
     features = FEATURES
     targets = Choice((1, 1, 2, 3))
@@ -203,11 +194,10 @@ class LinearRegressor(Coefficients):
         return cls(features=takes[0].shape[1], targets=targets, intercepts=intercepts, **known)
 
 
-@operator
+@ml
 class LinearClassifier(Coefficients, Classifying):
     """Source: ai.onnx.ml.LinearClassifier-1, with at least three classes that are integers."""
 
-    name = "ai.onnx.ml.LinearClassifier"
     weight = 4.0  # few other nodes have matrices of so few columns
     inputs = (In("T", (DType.FLOAT32, DType.INT64, DType.INT32), (2, 2)),)
     features = FEATURES

@@ -18,9 +18,10 @@ import torch
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.intervals import Interval
-from nnfuzz.operators.operator import In, OpSpec, operator
+from nnfuzz.operators.operator import In, OpSpec
 from nnfuzz.operators.waiver import Waiver, reference
 
+from . import ml
 from .features import as_floats, integers
 from .linear import (
     CLASSES,
@@ -119,8 +120,6 @@ class Forest(OpSpec):
 
     The minimum and the maximum are for one target.
     """
-
-    name = "Forest"
 
     def __init__(self, trees, targets, aggregate="SUM", base=()):
         self.trees, self.targets = trees, targets
@@ -307,11 +306,10 @@ class Regressing(Ensemble):
         return Forest(self.trees, self.targets, self.aggregate)
 
 
-@operator
+@ml
 class TreeEnsembleRegressor(Regressing):
     """Source: ai.onnx.ml.TreeEnsembleRegressor-3."""
 
-    name = "ai.onnx.ml.TreeEnsembleRegressor"
     inputs = (In("T", (DType.FLOAT32, DType.INT64, DType.INT32), (2, 2)),)
     targets = Choice((1, 1, 2, 3))
     aggregate = AGGREGATES
@@ -338,7 +336,7 @@ class TreeEnsembleRegressor(Regressing):
         )
 
 
-@operator
+@ml
 class TreeEnsembleClassifier(Ensemble, Classifying):
     """Source: ai.onnx.ml.TreeEnsembleClassifier-3, whose classes are integers.
 
@@ -348,7 +346,6 @@ class TreeEnsembleClassifier(Ensemble, Classifying):
     behind LOGISTIC where one is.
     """
 
-    name = "ai.onnx.ml.TreeEnsembleClassifier"
     inputs = TreeEnsembleRegressor.inputs
     classes = CLASSES
     labels = LABELS
@@ -390,11 +387,10 @@ class TreeEnsembleClassifier(Ensemble, Classifying):
         return cls(classes=len(labels), labels=labels, trees=trees, post_transform=transform)
 
 
-@operator
+@ml
 class TreeEnsemble(Regressing):
     """Source: ai.onnx.ml.TreeEnsemble-5."""
 
-    name = "ai.onnx.ml.TreeEnsemble"
     since = 21
     inputs = (In("T", (DType.FLOAT32, DType.FLOAT64), (2, 2)),)
     output = "T"

@@ -9,6 +9,7 @@ from .parts import (
     LAST,
     WIDEST,
     added,
+    convolved,
     drawn,
     gelu,
     group_norm,
@@ -116,22 +117,10 @@ PIXELS = {DType.UINT8: 2.0, DType.FLOAT32: 1.0}
 """Dtypes of images that models read, with their frequencies."""
 
 
-def conv(m, x, channels, kernel=3, stride=1, group=1, bias=True, dilation=1):
+def conv(m, x, channels, kernel=3, dilation=1, **more):
     """A convolution that keeps height and width where the stride is 1."""
-    inner = m.shape(x)[1] // group
-    pad = dilation * (kernel // 2)
-    operands = [m.weight(x, channels, inner, kernel, kernel)]
-    operands += [m.weight(x, channels)] if bias else []
-    return m(
-        "Conv",
-        x,
-        *operands,
-        group=group,
-        strides=(stride,) * 2,
-        pads=(pad,) * 4,
-        dilations=(dilation,) * 2,
-        auto_pad="NOTSET",
-    )
+    pads = (dilation * (kernel // 2),) * 4
+    return convolved(m, x, channels, (kernel,) * 2, pads, dilation=dilation, **more)
 
 
 def normalised(m, x):
@@ -183,18 +172,9 @@ def doubled(m, x, channels=0):
     channels = channels or given
     if m.draw.chance(0.35):
         kernel = m.weight(x, given, channels, 2, 2)
-        return m(
-            "ConvTranspose",
-            x,
-            kernel,
-            m.weight(x, channels),
-            group=1,
-            strides=(2, 2),
-            pads=(0,) * 4,
-            dilations=(1, 1),
-            output_padding=(0, 0),
-            auto_pad="NOTSET",
-        )
+        given = {"group": 1, "strides": (2, 2), "pads": (0,) * 4, "dilations": (1, 1)}
+        given |= {"output_padding": (0, 0), "auto_pad": "NOTSET"}
+        return m("ConvTranspose", x, kernel, m.weight(x, channels), **given)
     kind = m.draw.choice(("ResizeNearest", "ResizeNearest", "ResizeLinear"))
     how = "asymmetric" if kind == "ResizeNearest" else "half_pixel"
     more = {"nearest_mode": "floor"} if kind == "ResizeNearest" else {}
@@ -206,16 +186,8 @@ def halved(m, x):
     """Half the height and width by a pooling; sizes that are odd lose a row."""
     kind = m.draw.choice(("MaxPool", "MaxPool", "AveragePool"))
     more = {"dilations": (1, 1)} if kind == "MaxPool" else {"count_include_pad": 0}
-    return m(
-        kind,
-        x,
-        kernel_shape=(2, 2),
-        strides=(2, 2),
-        pads=(0,) * 4,
-        ceil_mode=0,
-        auto_pad="NOTSET",
-        **more,
-    )
+    given = {"kernel_shape": (2, 2), "strides": (2, 2), "pads": (0,) * 4, "ceil_mode": 0}
+    return m(kind, x, **given, auto_pad="NOTSET", **more)
 
 
 def cut_to(m, x, like):

@@ -111,6 +111,15 @@ def _gemm(m, x, width, bias):
     return (m.weight(x, width, m.shape(x)[-1]), *([m.weight(x, width)] if bias else ()))
 
 
+def convolved(m, x, channels, kernel, pads, stride=1, dilation=1, group=1, bias=True):
+    """A convolution with weights; stride and dilation are those of all axes."""
+    operands = [m.weight(x, channels, m.shape(x)[1] // group, *kernel)]
+    operands += [m.weight(x, channels)] if bias else []
+    steps, gaps = ((n,) * len(kernel) for n in (stride, dilation))
+    given = {"group": group, "strides": steps, "pads": pads, "dilations": gaps}
+    return m("Conv", x, *operands, **given, auto_pad="NOTSET")
+
+
 def stored_weight(m, x, depth, width):
     """A weight of integers with one scale, one for each column, or one for each block of rows."""
     kind = m.draw.choice((DType.INT8, DType.UINT8, DType.INT4, DType.UINT4))

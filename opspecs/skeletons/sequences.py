@@ -1,4 +1,5 @@
-"""Layers over sequences: recurrent networks, convolutions over time, state spaces, transformers."""
+"""Models that rank, and layers over sequences: recurrent networks, convolutions over time, state
+spaces, transformers."""
 
 from __future__ import annotations
 
@@ -11,11 +12,14 @@ from .parts import (
     LAST,
     WIDEST,
     added,
+    convolved,
     drawn,
     gelu,
+    identifiers,
     layer_norm,
     linear,
     near,
+    positions,
     rms_norm,
     rows,
     sequence,
@@ -24,27 +28,57 @@ from .parts import (
     wider,
 )
 
+LOOKED_UP = (2, 3)
+"""How many features are looked up: a Concat of our models takes no more beside the dense one."""
+
+
+def features(draw, weights):
+    """(rows, width) with so few columns that all features side by side fit one axis."""
+    return drawn(draw, weights, (draw.choice((1, 1, 2, 3, 8)), draw.choice((2, 3))))
+
+
+@skeleton(size=12, begin=rows)
+def perceptron(m, x):
+    """Dense layers with activations, and a score."""
+    kind = m.draw.choice(("Relu", "Relu", "Sigmoid", "Tanh"))
+    for _ in range(m.draw.choice((1, 2, 3))):
+        x = m(kind, linear(m, x, near(m.draw)))
+    m("Sigmoid", linear(m, x, m.draw.choice((1, 1, 2, 5))))
+
+
+@skeleton(size=60, begin=features)
+def feature_interaction(m, x):
+    """All products of two features of DLRM, beside the dense ones: one dense feature and those that
+    are looked up, as inputs or in tables."""
+    batch, width = m.shape(x)
+    count = m.draw.choice(LOOKED_UP)
+    if m.draw.chance(0.5):
+        others = [_looked_up(m, x, batch, width) for _ in range(count)]
+    else:
+        others = [m.free(m.type(x)) for _ in range(count)]
+    dense = m("Relu", x) if m.draw.chance(0.5) else x
+    joined = m("Concat", dense, *others, axis=1)
+    vectors = m("Reshape", joined, shape=(batch, count + 1, width))
+    products = m("MatMul", vectors, m("Transpose", vectors, perm=(0, 2, 1)))
+    pairs = (count + 1) * count // 2
+    flat = m("Reshape", products, shape=(batch, (count + 1) ** 2))
+    chosen = m("Gather", flat, positions(m, pairs), axis=1)
+    return linear(m, m("Concat", dense, chosen, axis=1), near(m.draw))
+
+
+def _looked_up(m, x, batch, width):
+    table = m.shared(m.weight(x, m.draw.choice((4, 8)), width))
+    return m("Gather", table, identifiers(m, batch), axis=0)
+
 
 def short(draw, weights):
     """(batch, length, hidden) with few steps, which recurrent operators take one by one."""
     return drawn(draw, weights, (draw.choice((1, 2)), draw.choice((1, 2, 3, 5)), near(draw)))
 
 
-def _convolved(m, x, channels, kernel, group=1, dilation=1):
-    """A causal convolution of (batch, channels, length): padded in front alone."""
-    given = m.shape(x)[1]
-    operands = m.weight(x, channels, given // group, kernel), m.weight(x, channels)
-    pads = (dilation * (kernel - 1), 0)
-    return m(
-        "Conv",
-        x,
-        *operands,
-        group=group,
-        strides=(1,),
-        pads=pads,
-        dilations=(dilation,),
-        auto_pad="NOTSET",
-    )
+def _causal(m, x, channels, kernel, dilation=1, **more):
+    """A convolution of (batch, channels, length) that is padded in front alone."""
+    return convolved(m, x, channels, (kernel,), (dilation * (kernel - 1), 0), 1, dilation, **more)
 
 
 def _recurrent(m, kind, x, hidden, directions):
@@ -55,21 +89,9 @@ def _recurrent(m, kind, x, hidden, directions):
     direction = "bidirectional" if directions == 2 else "forward"
     weights = (m.weight(x, directions, gates, width) for width in (given, hidden))
     more = {"linear_before_reset": m.draw.choice((0, 1))} if kind == "GRU" else {}
-    y = m(
-        kind,
-        x,
-        *weights,
-        m.weight(x, directions, 2 * gates),
-        direction=direction,
-        hidden_size=hidden,
-        layout=0,
-        given=("B",),
-        lens=(),
-        clip=None,
-        activations=(),
-        kept=(0,),
-        **more,
-    )
+    settings = {"direction": direction, "hidden_size": hidden, "layout": 0, "given": ("B",)}
+    settings |= {"lens": (), "clip": None, "activations": (), "kept": (0,), **more}
+    y = m(kind, x, *weights, m.weight(x, directions, 2 * gates), **settings)
     y = m("Transpose", y, perm=(2, 0, 1, 3))
     return m("Reshape", y, shape=(batch, length, directions * hidden))
 
@@ -180,10 +202,10 @@ def gated_convolution(m, x):
     """A block of WaveNet: a dilated causal convolution, tanh times sigmoid, and two results."""
     y = m("Transpose", x, perm=(0, 2, 1))
     channels, dilation = m.shape(y)[1], m.draw.choice((1, 2, 4))
-    filtered, gate = (_convolved(m, y, channels, 2, dilation=dilation) for _ in range(2))
+    filtered, gate = (_causal(m, y, channels, 2, dilation=dilation) for _ in range(2))
     z = m("Mul", m("Tanh", filtered), m("Sigmoid", gate))
-    added(m, y, _convolved(m, z, channels, 1))
-    _convolved(m, z, near(m.draw, (4, 8)), 1)
+    added(m, y, _causal(m, z, channels, 1))
+    _causal(m, z, near(m.draw, (4, 8)), 1)
 
 
 @skeleton(size=42, begin=sequence)
@@ -191,7 +213,7 @@ def state_space_layer(m, x):
     """A layer of Mamba: a gate, a depthwise causal convolution, and a decaying sum over time."""
     hidden = m.shape(x)[-1]
     y, gate = (linear(m, rms_norm(m, x), hidden, bias=False) for _ in range(2))
-    y = _convolved(m, m("Transpose", y, perm=(0, 2, 1)), hidden, 4, group=hidden)
+    y = _causal(m, m("Transpose", y, perm=(0, 2, 1)), hidden, 4, group=hidden)
     y = silu(m, m("Transpose", y, perm=(0, 2, 1)))
     step = m("Softplus", m("ReduceMean", y, **LAST))
     decay = m("Mul", m("CumSum", step, axis=1, exclusive=0, reverse=0), -0.1)

@@ -1,6 +1,6 @@
 """Every waiver shows; if a test fails, the reference implementation has been mended.
 
-Then remove the declaration (opspecs/waivers).
+Then remove the declaration (opspecs/waivers.py).
 """
 
 from __future__ import annotations

@@ -64,8 +64,8 @@ def random_cases(exporter, opset, count, seed):
 
 @pytest.mark.parametrize(
     ("exporter", "opset", "count"),
-    [("direct", 13, 20), ("direct", 26, 20), ("torchscript", 13, 12), ("torchscript", 20, 12),
-     ("dynamo", 18, 3)],
+    [("direct", 13, 12), ("direct", 26, 12), ("torchscript", 13, 6), ("torchscript", 20, 6),
+     ("dynamo", 18, 1)],
 )  # fmt: skip
 def test_random_graphs_become_valid_models_with_the_graphs_names(exporter, opset, count):
     for graph, found in random_cases(exporter, opset, count, 5):
@@ -244,7 +244,7 @@ def test_dynamo_shortcuts_change_no_byte():
 def test_torchscript_shortcuts_change_no_byte(opset, seed):
     export = torchscript.TorchScriptExport()
     assert len(export.shortcuts) == 6
-    for graph, found in random_cases("torchscript", opset, 12, seed):
+    for graph, found in random_cases("torchscript", opset, 6, seed):
         call = (*traced(graph, found), opset)
         with patched(export.shortcuts):  # not through `export`, which falls back silently
             quick = torchscript.stock(*call)
@@ -266,8 +266,6 @@ def test_shortcuts_that_raise_fall_back_to_the_public_call(export):
     broken = type(export)()
     first = export.shortcuts[0]
     broken.shortcuts = (Patch(first.owner, first.name, fails),)
-    assert broken(*call) == expected
-    broken.shortcuts = ()
     assert broken(*call) == expected
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
+import onnx
 import torch
 
+from nnfuzz.check.instances import OpInstance
+from nnfuzz.check.reference_implementations import one_node
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.draw import Draw, Sizes
@@ -47,3 +50,10 @@ def solved(
         if env is not None:
             env = {**{v: v.lo for v in draw.kinds}, **env}
             yield op.concrete(env), [x.concrete(env) for x in types]
+
+
+def lowered(op: OpSpec, opset: int, *types: TensorType) -> list[str]:
+    """Operator types of the direct lowering, which passes the full check."""
+    model = one_node(OpInstance(op, types), op.type_transfer(*types), opset)
+    onnx.checker.check_model(model, full_check=True)
+    return [node.op_type for node in model.graph.node]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import random
 
-import onnx
 import pytest
 import torch
 from nnfuzz.opspecs.bitwise import BitShift
@@ -30,18 +29,11 @@ from nnfuzz.operators.families.shape import same_product
 from nnfuzz.operators.intervals import Interval
 from nnfuzz.operators.operator import ConstraintError
 from tests.inputs.graphs import REGISTRY
-from tests.opspecs.samples import ramp, t
+from tests.opspecs.samples import lowered, ramp, t
 
 
 def op(name, **attributes):
     return REGISTRY.get(name)(**attributes)
-
-
-def ops_of(instance, opset):
-    """Operator types of the instance's direct lowering, which must pass the full check."""
-    model = references.one_node(instance, instance.op.type_transfer(*instance.types), opset)
-    onnx.checker.check_model(model, full_check=True)
-    return [node.op_type for node in model.graph.node]
 
 
 def test_the_quotient_of_mod_may_round_to_an_integer():
@@ -53,8 +45,7 @@ def test_the_quotient_of_mod_may_round_to_an_integer():
         radius = op("Mod", fmod=0).radius(2**-24, exact, a.double(), b.double())
         assert ((written - exact).abs() <= radius).all()
         assert radius[1] < 1e-6
-    floats = OpInstance(op("Mod", fmod=0), (TensorType(DType.FLOAT32, (2,)),) * 2)
-    assert ops_of(floats, 21) == ["Div", "Floor", "Mul", "Sub"]
+    assert lowered(op("Mod", fmod=0), 21, t(2), t(2)) == ["Div", "Floor", "Mul", "Sub"]
 
 
 def test_the_quotient_of_mod_may_be_the_product_with_a_reciprocal():
@@ -116,14 +107,13 @@ def test_margins_measure_the_way_to_the_next_step():
 
 
 def test_lowering_follows_the_opset():
-    small = OpInstance(op("Add"), (TensorType(DType.INT8, (2,)),) * 2)
-    assert ops_of(small, 14) == ["Add"]
-    assert ops_of(small, 13) == ["Cast", "Cast", "Add", "Cast"]
-    gelu = OpInstance(op("Gelu", approximate="tanh"), (TensorType(DType.FLOAT32, (2,)),))
-    assert ops_of(gelu, 20) == ["Gelu"]
-    assert "Tanh" in ops_of(gelu, 19)
-    relu = OpInstance(op("Relu"), (TensorType(DType.INT16, (2,)),))
-    assert ops_of(relu, 13) == ["Max"]
+    small = [t(2, dtype=DType.INT8)] * 2
+    assert lowered(op("Add"), 14, *small) == ["Add"]
+    assert lowered(op("Add"), 13, *small) == ["Cast", "Cast", "Add", "Cast"]
+    gelu = op("Gelu", approximate="tanh")
+    assert lowered(gelu, 20, t(2)) == ["Gelu"]
+    assert "Tanh" in lowered(gelu, 19, t(2))
+    assert lowered(op("Relu"), 13, t(2, dtype=DType.INT16)) == ["Max"]
 
 
 def test_clip_omits_an_absent_bound():

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from nnfuzz.opspecs.gather import GatherElements, GatherND, OneHot
+from nnfuzz.opspecs.gather import GatherElements, OneHot
 from nnfuzz.opspecs.index import Gather, Slice
 from nnfuzz.opspecs.pad import Pad
 from nnfuzz.opspecs.pick import NonZero, Unique
@@ -89,28 +89,9 @@ def test_padding_is_exact_whatever_the_input():
     assert interval.any.tolist() == [False, True, False]
 
 
-@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
-def test_gather_counts_negative_indices_from_the_back(dtype):
-    data, indices = ramp(2, 3), torch.tensor([[-1, 0], [2, -3]], dtype=dtype)
-    op = Gather(axis=-1)
-    expected = np.take(data.numpy(), indices.numpy(), axis=-1)
-    assert np.array_equal(op.torch(data, indices).numpy(), expected)
-    scalar = torch.tensor(-2, dtype=dtype)
-    assert op.torch(data, scalar).tolist() == [1.0, 4.0]
-    assert op.integer_range(t(2, 3), t(2, dtype=DType.INT64)) == (None, (-3, 2))
-    assert Gather.inputs[1].index
-
-
 def test_gather_draws_scalar_and_higher_indices():
     ranks = {i.rank for _, (_, i) in solved(Gather, DType.FLOAT32, 60)}
     assert {0, 1, 2} <= ranks
-
-
-def test_tuples_of_indices_pair_up_with_batches():
-    data, indices = ramp(2, 2, 2), torch.tensor([[1], [-2]])
-    assert GatherND(batch_dims=1, depth=1).torch(data, indices).tolist() == [[2, 3], [4, 5]]
-    assert GatherND(batch_dims=0, depth=2).torch(data, torch.tensor([[1, 0]])).tolist() == [[4, 5]]
-    assert GatherND(batch_dims=0, depth=2).integer_range(t(4, 2), None) == (None, (-2, 1))
 
 
 def test_an_index_that_may_round_either_way_makes_either_value_possible():

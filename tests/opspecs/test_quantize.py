@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from nnfuzz.opspecs.attention import Attention
-from nnfuzz.opspecs.einsum import Det
-from nnfuzz.opspecs.linalg import MatMul
+from nnfuzz.opspecs.dense import Det, MatMul
 from nnfuzz.opspecs.quantize import (
     DynamicQuantizeLinear,
     QLinearMatMul,

@@ -21,7 +21,7 @@ from nnfuzz.solve.store import DecidedStore
 SPECS = OpRegistry.load().specs()
 NEWEST = opset_range("direct")[1]
 SKELETONS = [motif for motif in load_motifs() if motif.skeleton]
-TRIES = 10
+TRIES = 6
 
 
 def catalog(opset: int) -> Catalog:
@@ -37,7 +37,7 @@ def grown(skeleton, seed: int, near: NearMiss = EXACT, opset: int = NEWEST) -> G
     config = GenerateConfig(opset=opset)
     store = DecidedStore(random.Random(f"{skeleton.name}/{seed}"), config.sizes, True)
     made = GraphGrower(CATALOGS[opset], config, store)
-    return made if made._planted(skeleton, near, made.growth.mark()) else None
+    return made if made._planted(skeleton, near) else None
 
 
 def test_there_are_many_and_each_name_is_there_once():
@@ -47,34 +47,31 @@ def test_there_are_many_and_each_name_is_there_once():
 
 
 @pytest.mark.parametrize("skeleton", SKELETONS, ids=lambda skeleton: skeleton.name)
-def test_a_skeleton_is_a_valid_graph_within_its_size(skeleton):
+def test_a_skeleton_is_a_valid_graph_within_its_size_and_has_inputs(skeleton):
     made = [found for seed in range(TRIES) if (found := grown(skeleton, seed))]
     assert len(made) >= TRIES * 0.6
     reader = 1
     assert max(len(found.growth.graph.nodes) for found in made) <= skeleton.size + reader
-    for found in made[:4]:
-        graph = found.finish()
+    graphs = [found.finish() for found in made]
+    for graph in graphs:
         graph.verify()
         assert graph.inputs and graph.outputs
-
-
-@pytest.mark.parametrize("skeleton", SKELETONS, ids=lambda skeleton: skeleton.name)
-def test_inputs_are_found_for_most_graphs_of_a_skeleton(skeleton):
-    made = [found for seed in range(5) if (found := grown(skeleton, seed))]
-    found = [search(graph.finish(), random.Random(0)) for graph in made]
-    assert sum(isinstance(inputs, Found) for inputs in found) >= 0.7 * len(made)
+    found = [search(graph, random.Random(0)) for graph in graphs]
+    assert sum(isinstance(inputs, Found) for inputs in found) >= 0.6 * len(made)
 
 
 @pytest.mark.parametrize("skeleton", SKELETONS, ids=lambda skeleton: skeleton.name)
 def test_a_near_miss_of_a_skeleton_is_a_valid_graph(skeleton):
     done = 0
-    for seed in range(2 * TRIES):
+    for seed in range(20):
         rng = random.Random(seed)
         kinds = rng.sample(list(KINDS), len(KINDS))
         found = grown(skeleton, seed, NearMiss(kinds, rng.randint(1, skeleton.size)))
         if found:
             found.finish().verify()
             done += 1
+        if done == 4:
+            break
     assert done >= 2
 
 
@@ -85,7 +82,7 @@ def test_most_skeletons_fit_an_old_opset():
 
 def test_tables_are_weights_and_ids_are_inputs():
     skeleton = next(s for s in SKELETONS if s.name == "bert_embedding")
-    graphs = [made.finish() for seed in range(24) if (made := grown(skeleton, seed))]
+    graphs = [made.finish() for seed in range(12) if (made := grown(skeleton, seed))]
     given = [all(not g.type(name).dtype.is_float for name in g.inputs) for g in graphs]
     assert sum(given) >= 0.7 * len(graphs)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -38,7 +37,6 @@ class Scores(Summing):
     An implementation may scale the product, or both factors by the root of the scale.
     """
 
-    name: ClassVar[str] = "Scores"
     exactness = ""
 
     def __init__(self, scale: float) -> None:
@@ -67,8 +65,6 @@ class Scores(Summing):
 class Softcap(Increasing):
     """c tanh(x / c)."""
 
-    name = "Softcap"
-
     def __init__(self, cap: float) -> None:
         self.cap = cap
 
@@ -87,7 +83,6 @@ class MaskedSoftmax(OpSpec):
     boolean input that broadcasts to the scores is True for admitted keys. A row without key is 0.
     """
 
-    name: ClassVar[str] = "MaskedSoftmax"
     within = (0.0, 1.0)
 
     def __init__(self, before: int | None, after: int | None = None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -83,8 +83,6 @@ def _run(op: OpSpec, *tensors: Tensor) -> Any:
 
 class Moves(OpSpec):
     """A step that selects, rearranges or repeats elements by `function`; masks move along."""
-
-    name: ClassVar[str] = "Moves"
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function

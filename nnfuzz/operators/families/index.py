@@ -108,9 +108,6 @@ class Scattering(Indexed):
         """A random number of updates for an axis; small, so that few of them collide."""
         return draw.dim(rank) if draw.chance(0.1) else maximum(1, size // draw.choice((2, 3, 5, 8)))
 
-    def type_transfer(self, *inputs: TensorType) -> list[TensorType]:
-        return [inputs[0]]
-
     def infer_input_types(
         self, draw: Draw, first: TensorType, dtypes: Sequence[DType], output: TensorType
     ) -> list[TensorType]:

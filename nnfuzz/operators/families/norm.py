@@ -303,8 +303,6 @@ def _least_root(u: float, x: Tensor, axes: tuple[int, ...], eps: float) -> tuple
 class InverseDeviation(OpSpec):
     """1 / sqrt(variance + epsilon) over axes, which are kept as size 1."""
 
-    name = "InverseDeviation"
-
     def __init__(self, axes: tuple[int, ...], eps: float) -> None:
         self.axes, self.eps = axes, eps
 
@@ -327,7 +325,6 @@ class InverseDeviation(OpSpec):
 class Variance(OpSpec):
     """The variance over axes, which are kept as size 1."""
 
-    name = "Variance"
     within = (0.0, math.inf)
 
     def __init__(self, axes: tuple[int, ...]) -> None:

@@ -42,7 +42,6 @@ class Activation:
 class Gate(Summing):
     """x (B, K), w (H, K) and terms that broadcast to (B, H) -> x @ w.T plus all terms."""
 
-    name = "Gate"
     unscaled = True
 
     def torch(self, x: Tensor, w: Tensor, *terms: Tensor) -> Tensor:

@@ -18,6 +18,11 @@ def twins():
     return made(1.0)
 
 
+@pytest.fixture(scope="module")
+def plain():
+    return made(0.0)
+
+
 def made(share: float, seed: int = 3) -> dict[int, nnfuzz.TestCase]:
     models = nnfuzz.Generator(seed, motifs=1.0, domains=("com.microsoft",), quantize=share)
     found = {}
@@ -53,8 +58,8 @@ def test_the_operators_of_every_form_occur(twins):
     assert any("QLinear" in name for name in found)
 
 
-def test_the_share_decides_which_graphs_and_nothing_else(twins):
-    plain, some = made(0.0), made(0.5)
+def test_the_share_decides_which_graphs_and_nothing_else(twins, plain):
+    some = made(0.5)
     assert not styles(plain) and 0 < len(styles(some)) < len(styles(twins))
     for index, case in some.items():
         other = twins if index in styles(some) else plain
@@ -67,8 +72,7 @@ def test_outputs_can_be_compared(twins):
     assert sum(bounds.comparable.all() for bounds in found) >= 0.8 * len(found)
 
 
-def test_the_inputs_are_those_of_the_original(twins):
-    plain = made(0.0)
+def test_the_inputs_are_those_of_the_original(twins, plain):
     for index in styles(twins).keys() & plain.keys():
         for name, given in twins[index].inputs.items():
             assert given.tobytes() == plain[index].inputs[name].tobytes()

@@ -1,2 +1,0 @@
-"""Waivers: where reference implementations are wrong on built-in operators, with the clause that
-decides."""
