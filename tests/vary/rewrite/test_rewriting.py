@@ -128,8 +128,8 @@ def test_drawn_sequences_keep_the_meaning(everything):
 
 @pytest.mark.parametrize("opset", [13, 26])
 def test_generated_models_keep_their_meaning(opset):
-    producer = Producer(27, CaseConfig(exporter="direct", opset=opset, rewrites=1.0, nodes=5))
-    plain = Producer(27, CaseConfig(exporter="direct", opset=opset, nodes=5))
+    producer = Producer(opset, CaseConfig(exporter="direct", opset=opset, rewrites=1.0, nodes=5))
+    plain = Producer(opset, CaseConfig(exporter="direct", opset=opset, nodes=5))
     for index in range(12):
         case = producer.produce(index)
         if not isinstance(case, TestCase) or not case.plain:
