@@ -15,7 +15,7 @@ from nnfuzz.base.text import one_line
 from nnfuzz.bugs.bug import Bug, BugState, ScriptResult, newer, version_of
 from nnfuzz.bugs.ledger import Ledger, Note
 from nnfuzz.bugs.scripts import Choose, Interpreter, ScriptRun, run_script
-from nnfuzz.corpus.verify import LevelResult, Status
+from nnfuzz.corpus.results import LevelResult, Status
 
 REPEATS = 3
 """Runs of a script that does not reproduce its bug, before that is believed."""

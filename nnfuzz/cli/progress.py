@@ -14,7 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, TextIO
 
 from nnfuzz.base.text import visible
-from nnfuzz.cli.values import spoken
+from nnfuzz.cli.errors import spoken
 from nnfuzz.records.observer import Advance, CampaignSnapshot, Observer, counted
 from nnfuzz.records.rows import FindingRow
 

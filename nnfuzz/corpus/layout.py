@@ -40,7 +40,6 @@ from nnfuzz.base.untrusted import (
     read_json,
     read_npz,
 )
-from nnfuzz.corpus.tolerance import Tolerance
 from nnfuzz.ir.view import GraphView
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.identity import Numbered, TestId, parse_id
@@ -72,6 +71,14 @@ class _About:
     opset: int
     graph: GraphView
     schema: int = 0
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far a correct compiler may be from an expected output; 0 for discrete outputs."""
+
+    rtol: float = 0.0
+    atol: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ class ProducerUnavailable(ProducerError):
     """The producer cannot even start."""
 
 
-class ProducerSettingsError(ValueError):
+class ProducerSettingsError(Unreadable):
     """A seed or configuration that the producer refuses, such as an unknown operator."""
 
 

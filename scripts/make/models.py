@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nnfuzz.corpus.selection import KINDS
+from nnfuzz.corpus.select import KINDS
 
 SHARES = {"direct": 0.8, "torchscript": 0.2}
 """Shares of the candidates by exporter: only direct emission has every operator and dtype;

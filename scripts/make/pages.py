@@ -11,8 +11,8 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from nnfuzz.cli.commands.rewrite import rules_text
-from nnfuzz.cli.operator_tables import HEADINGS, operator_facts, share
+from nnfuzz.cli.commands.models import rules_text
+from nnfuzz.cli.commands.ops import HEADINGS, operator_facts, share
 from nnfuzz.materialize.opsets import OPSETS, default_opset
 from nnfuzz.operators.motif import Motif, load_motifs
 from nnfuzz.operators.operator import OpSpec

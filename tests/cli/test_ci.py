@@ -4,20 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
-from nnfuzz.cli.ci import LONGEST, shard
-from nnfuzz.cli.ci import test_names as names
-from nnfuzz.cli.errors import UsageError
+from nnfuzz.cli.reports import LONGEST
+from nnfuzz.cli.reports import test_names as names
 from nnfuzz.records.rows import FindingRow
 from nnfuzz.testcase.identity import Numbered
-
-
-@pytest.mark.parametrize("text", ["", "3", "01/2", "0/3", "4/3", "1/0", "a/b", "1/2/3"])
-def test_bad_shards(text):
-    with pytest.raises(UsageError, match="write 2/8"):
-        shard(text)
-
 
 TITLE = "tvm: Resize, mode=cubic, exclude_outside=1: ignores exclude_outside"
 ROW = FindingRow(

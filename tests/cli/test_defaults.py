@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import pytest
-import typer
 
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.writing import as_json
-from nnfuzz.cli.defaults import read_defaults
 from nnfuzz.cli.errors import UsageError
 from nnfuzz.cli.main import application
+from nnfuzz.cli.options import read_defaults
 from tests.command import exit_code as command
 
-GROUP = typer.main.get_command(application())
+GROUP = application()
 
 
 def read(tmp_path, text):

@@ -13,8 +13,8 @@ from tests.command import exit_code as command
 
 
 def test_a_fault_in_the_declared_inputs_is_no_damage(finding, plugin, tmp_path):
+    from nnfuzz.cli.commands.findings import open_finding
     from nnfuzz.cli.consent import Consent
-    from nnfuzz.cli.findings import open_finding
     from nnfuzz.vary.faults.fault import Fault
 
     found = read_finding(finding)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnfuzz.cli.operator_tables import (
+from nnfuzz.cli.commands.ops import (
     HEADINGS,
     operator_facts,
     rich_table,

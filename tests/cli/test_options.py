@@ -7,7 +7,6 @@ import sys
 from dataclasses import fields
 
 import pytest
-import typer
 
 from nnfuzz.cli.errors import UsageError
 from nnfuzz.cli.main import application
@@ -17,7 +16,7 @@ from nnfuzz.records.settings import SETTINGS, SessionSettings
 from nnfuzz.testcase.case import CaseConfig
 from tests.command import nnfuzz
 
-FUZZ = typer.main.get_command(application()).commands["fuzz"]
+FUZZ = application().commands["fuzz"]
 MOST = 17
 """Options that `nnfuzz fuzz --help` may list beside --help."""
 

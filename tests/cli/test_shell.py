@@ -6,7 +6,6 @@ import subprocess
 import sys
 
 import pytest
-import typer
 
 from nnfuzz.cli.main import application
 from nnfuzz.cli.options import OTHERS
@@ -22,7 +21,7 @@ def commands(group, prefix=""):
         yield from commands(command, f"{name} ") if hasattr(command, "commands") else ()
 
 
-COMMANDS = dict(commands(typer.main.get_command(application())))
+COMMANDS = dict(commands(application()))
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -11,7 +11,7 @@ import pytest
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.campaign.session import CampaignResult
 from nnfuzz.cli.progress import subject
-from nnfuzz.cli.summary import summary_text
+from nnfuzz.cli.reports import summary_text
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.store.summary import Summary
 from nnfuzz.testcase.case import CaseConfig

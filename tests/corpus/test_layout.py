@@ -11,19 +11,17 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from typer.testing import CliRunner
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base.reading import Unreadable
-from nnfuzz.cli.main import application
-from nnfuzz.corpus.junit import junit_xml
-from nnfuzz.corpus.known import KnownTestFailures, parse
+from nnfuzz.corpus.generate import pytest_file
 from nnfuzz.corpus.layout import CorpusError, NotTensors, TestFolder, find_tests, write_test
-from nnfuzz.corpus.markdown import results_page
-from nnfuzz.corpus.pick import copy_test
-from nnfuzz.corpus.pytest_file import pytest_file
+from nnfuzz.corpus.results import KnownTestFailures, junit_xml, results_page
+from nnfuzz.corpus.results import parse_known as parse
+from nnfuzz.corpus.select import copy_test
 from nnfuzz.corpus.verify import LevelResult, Status
 from nnfuzz.vary.rewrite.rewriting import Step, rewritten
+from tests.command import nnfuzz
 from tests.corpus import consumers
 
 from .by_hand import model_of
@@ -237,8 +235,8 @@ SMALL = (
 def models(tmp_path_factory):
     pytest.importorskip("onnxruntime")
     out = tmp_path_factory.mktemp("pytest_file") / "models"
-    made = CliRunner().invoke(application(), ["generate", *SMALL, "--out", str(out)])
-    assert made.exit_code == 0, made.output
+    made = nnfuzz("generate", *SMALL, "--out", out)
+    assert made.returncode == 0, made.stderr
     return out
 
 

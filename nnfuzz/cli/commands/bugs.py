@@ -5,19 +5,25 @@ from __future__ import annotations
 import sys
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from nnfuzz.cli.ci import JUnit, SummaryMd, write_reports
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.base.writing import fields_as_json
+from nnfuzz.bugs.adding import Adder, AdditionKind
+from nnfuzz.bugs.bug import NAMES, Bug, BugError, BugState, bug_of, bug_text
+from nnfuzz.bugs.checking import NEWS, BugChange, Checked, Checker, counts
+from nnfuzz.bugs.exporting import node_test, pytest_file
+from nnfuzz.bugs.ledger import Ledger
+from nnfuzz.bugs.scripts import Interpreters
+from nnfuzz.cli.campaigns import known_occurrences
+from nnfuzz.cli.consent import Consent
 from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK, UsageError, tell, writing
-from nnfuzz.cli.options import OTHERS, REPORTED, TESTED, Plugins
+from nnfuzz.cli.options import OTHERS, REPORTED, TESTED, JUnit, Plugins, SummaryMd
+from nnfuzz.cli.reports import write_reports
 from nnfuzz.cli.shell import Grouped, GroupedGroup
-
-if TYPE_CHECKING:
-    from nnfuzz.bugs.bug import Bug
-    from nnfuzz.bugs.checking import Checked
-    from nnfuzz.bugs.ledger import Ledger
+from nnfuzz.store.store import FILE
 
 HELP = """Keep bugs in a ledger: a folder for git, with a folder for each bug.
 
@@ -35,7 +41,9 @@ LEDGER = Path("bugs")
 WIDTH = 60
 """Characters of a title in a list."""
 
-bugs = typer.Typer(help=HELP, no_args_is_help=True, cls=GroupedGroup, rich_markup_mode=None)
+bugs = typer.Typer(
+    help=HELP, no_args_is_help=True, add_completion=False, cls=GroupedGroup, rich_markup_mode=None
+)
 
 LedgerFolder = Annotated[
     Path, OTHERS.option("Folder of the ledger.", "FOLDER", "--ledger", "-l", show_default=True)
@@ -66,10 +74,6 @@ def add(
     that a release had fixed, and findings that fail in another way than their bug. Exit code 1
     then.
     """
-    from nnfuzz.backend.registry import BackendRegistry
-    from nnfuzz.bugs.adding import Adder, AdditionKind
-    from nnfuzz.bugs.ledger import Ledger
-    from nnfuzz.cli.consent import Consent
 
     book, registry = Ledger(ledger), BackendRegistry.discover(plugin or [])
 
@@ -100,8 +104,6 @@ def list_(
     ] = None,
 ) -> None:
     """List the bugs with their states, and the releases in which they are."""
-    from nnfuzz.bugs.bug import BugState
-    from nnfuzz.bugs.ledger import Ledger
 
     try:
         states = set(map(BugState, state or []))
@@ -119,8 +121,6 @@ def list_(
 @bugs.command(cls=Grouped)
 def show(bug: BugName, ledger: LedgerFolder = LEDGER) -> None:
     """Show all that the ledger has of a bug."""
-    from nnfuzz.bugs.bug import bug_text
-    from nnfuzz.bugs.ledger import Ledger
 
     book = Ledger.opened(ledger)
     typer.echo(bug_text(book.bug(bug)))
@@ -146,7 +146,6 @@ def set_(
     \b
     nnfuzz bugs set tvm/mismatch-pow-c29550 state=filed upstream=https://example.org/issues/7
     """
-    from nnfuzz.bugs.ledger import Ledger
 
     book = Ledger.opened(ledger)
     with writing(ledger), book.locked(tell):
@@ -155,16 +154,12 @@ def set_(
 
 def _held_back(campaign: Path, ledger: Ledger) -> dict[str, int]:
     """How often bugs of the ledger occurred that a campaign did not report; none for a finding."""
-    from nnfuzz.cli.campaigns import known_occurrences
-    from nnfuzz.store.store import FILE
 
     return known_occurrences(campaign, ledger.bugs()) if (campaign / FILE).is_file() else {}
 
 
 def _changed(bug: Bug, fields: list[str]) -> Bug:
     """The bug with fields as they were typed. Raises: UsageError, BugError."""
-    from nnfuzz.base.writing import fields_as_json
-    from nnfuzz.bugs.bug import NAMES, bug_of
 
     data = fields_as_json(bug)
     for text in fields:
@@ -209,10 +204,6 @@ def check(
     back. A script that fails in another way than its bug is reported, and changes nothing. The
     scripts are programs that run with your rights: check ledgers of people whom you trust.
     """
-    from nnfuzz.backend.registry import BackendRegistry
-    from nnfuzz.bugs.checking import NEWS, BugChange, Checker, counts
-    from nnfuzz.bugs.ledger import Ledger
-    from nnfuzz.bugs.scripts import Interpreters
 
     if release and python:
         raise UsageError("--release and --python: give one of them")
@@ -276,9 +267,6 @@ def export(
     A test runs the bug's script, which is put into a folder beside it. A bug without a script, or
     for node tests without a model, is skipped with a message; exit code 1 if nothing was written.
     """
-    from nnfuzz.bugs.bug import BugError
-    from nnfuzz.bugs.exporting import node_test, pytest_file
-    from nnfuzz.bugs.ledger import Ledger
 
     if style not in (PYTEST, NODE_TEST):
         raise UsageError(f"there is no style {style!r}: {PYTEST}, {NODE_TEST}")

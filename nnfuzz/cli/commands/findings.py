@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from nnfuzz.backend.interface import check_inputs, read_interface
 from nnfuzz.backend.issue_form import PLAIN
+from nnfuzz.backend.outcome import Stage
+from nnfuzz.backend.registry import BackendRegistry, BackendSpec
+from nnfuzz.backend.releases import releases_of
+from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.base.untrusted import making_sense, parsed_model, read_text
+from nnfuzz.bugs.ledger import Ledger, bugs_of, recognised_by, refusal
+from nnfuzz.campaign.reducing import reduce_campaign
+from nnfuzz.cli.consent import Consent
 from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK, UsageError, tell, writing
 from nnfuzz.cli.limits import computing
 from nnfuzz.cli.options import (
@@ -22,13 +34,30 @@ from nnfuzz.cli.options import (
     OwnBackend,
     Plugins,
 )
-
-if TYPE_CHECKING:
-    from nnfuzz.experiment.bisection import BisectionStep
-    from nnfuzz.findings.replay import Replayed
-    from nnfuzz.records.finding import Finding
-    from nnfuzz.reduction.case import CaseReduction
-    from nnfuzz.reduction.engine import ReductionProgress
+from nnfuzz.cli.progress import Interrupt, phases
+from nnfuzz.cli.reports import findings_text
+from nnfuzz.experiment.bisection import Bisection, BisectionStep
+from nnfuzz.findings.folder import REDUCED, FindingError, read_finding, smallest
+from nnfuzz.findings.reduced import reduce_folder
+from nnfuzz.findings.replay import (
+    NotReproduced,
+    Releases,
+    Replayed,
+    ReplayResult,
+    replay_export,
+    replay_finding,
+    write_bisection,
+)
+from nnfuzz.findings.report import issue
+from nnfuzz.ir.sizes import by_copy
+from nnfuzz.materialize.opsets import DYNAMIC
+from nnfuzz.records.config import CampaignConfig
+from nnfuzz.records.finding import Finding
+from nnfuzz.records.rows import FindingRow
+from nnfuzz.reduction.case import CONFIRMATIONS, CaseReduction, NotReduced, ReduceConfig
+from nnfuzz.reduction.engine import ReductionProgress
+from nnfuzz.store.store import FILE, Store
+from nnfuzz.testcase.client import ProducerClient
 
 COMPUTING = 300.0
 """CPU seconds for the text of the issue."""
@@ -49,7 +78,6 @@ def replay(
     as well), unsupported by now, not compared (exit code 4: the model runs, and no element of its
     outputs is comparable), or fixed.
     """
-    from nnfuzz.cli.findings import backend_of, opened, replayed
 
     _, own, consent = opened(finding, plugin or [], original)
     result = replayed(own, backend_of(own, backend, consent))
@@ -60,7 +88,6 @@ def replay(
 
 def _show_answer(finding: Finding, result: Replayed, elsewhere: str) -> None:
     """Prints the levels, the failures and the answer. elsewhere: another backend, or ""."""
-    from nnfuzz.findings.replay import ReplayResult
 
     typer.echo(f"finding: {finding.signature}")
     for outcome in result.result.outcomes if result.result else ():
@@ -100,7 +127,6 @@ def reduce(
     Of a campaign, all findings that are not reduced yet; those that turn out to be the same are
     merged. Exit code 1 when it is reduced (it still fails), 2 if it no longer reproduces.
     """
-    from nnfuzz.store.store import FILE
 
     workers = workers or os.cpu_count() or 1
     if (finding / FILE).is_file():
@@ -111,9 +137,6 @@ def reduce(
 
 
 def _reduce_campaign(folder: Path, plugins: list[Path], workers: int, budget: int) -> int:
-    from nnfuzz.cli.findings import reduced_campaign
-    from nnfuzz.cli.progress import Interrupt
-    from nnfuzz.cli.summary import findings_text
 
     with Interrupt() as interrupt:
         findings = reduced_campaign(folder, plugins, workers, budget, interrupt.asked)
@@ -122,9 +145,6 @@ def _reduce_campaign(folder: Path, plugins: list[Path], workers: int, budget: in
 
 
 def _reduce_finding(finding: Path, backend: str, plugin: list[Path], budget: int) -> None:
-    from nnfuzz.cli.findings import reduced
-    from nnfuzz.cli.progress import phases
-    from nnfuzz.reduction.case import ReduceConfig
 
     with phases() as show:
 
@@ -137,8 +157,6 @@ def _reduce_finding(finding: Path, backend: str, plugin: list[Path], budget: int
 
 
 def _show_reduction(folder: Path, done: CaseReduction, reduced: Finding) -> None:
-    from nnfuzz.findings.folder import REDUCED
-    from nnfuzz.reduction.case import CONFIRMATIONS
 
     typer.echo(
         f"{done.nodes[0]} -> {done.nodes[1]} nodes, {done.before[6]} -> {done.after[6]} elements; "
@@ -179,8 +197,6 @@ def bisect(
     one, and the result goes to it. Exit code 1 while the finding reproduces
     in its own release, 0 once it does not.
     """
-    from nnfuzz.cli.findings import backend_of, bisected, opened
-    from nnfuzz.findings.replay import NotReproduced, write_bisection
 
     folder, own, consent = opened(finding, plugin or [], original)
     if (spec := backend_of(own, "", consent)) is None:
@@ -235,10 +251,6 @@ def file(
     The reduced finding is taken where there is one. A finding that the ledger has as filed already
     is refused with exit code 2. Nothing is sent; a note has the search for duplicates.
     """
-    from nnfuzz.base.untrusted import read_text
-    from nnfuzz.bugs.ledger import Ledger, bugs_of, recognised_by, refusal
-    from nnfuzz.cli.findings import backends_of, opened
-    from nnfuzz.findings.report import issue
 
     folder, loaded, consent = opened(finding, plugin or [], original)
     name = tracker or loaded.failure.backend
@@ -267,3 +279,177 @@ def file(
     if bug:
         tell(f"once it is filed: nnfuzz bugs set {bug} state=filed upstream=URL")
     raise typer.Exit(OK)
+
+
+# -- findings as commands take them ------------------------------------------------------------
+
+NOTHING_TO_REDUCE = (
+    "invalid models have a handful of operators from the start: there is nothing to reduce"
+)
+
+
+def chosen_model(finding: Path, original: bool) -> Path:
+    """The folder of the reduced model where a finding has one and `original` is not asked for; else
+    the finding's own. A note names the model that is taken.
+    """
+    folder = finding if original else smallest(finding)
+    if folder != finding:
+        tell(f"the reduced model is taken, {folder}; --original takes the one it came from")
+    return folder
+
+
+def open_finding(folder: Path, consent: Consent) -> Finding:
+    """The finding in a folder with a model that makes sense, and with the plug-ins that may run.
+
+    Raises: Unreadable, FindingError if there is none or a file of it is damaged or missing.
+    """
+    finding = read_finding(folder, consent)
+    plugins = dict.fromkeys([*finding.config["plugins"], *consent.given])
+    finding = replace(finding, config={**finding.config, "plugins": list(plugins)})
+    case, file = finding.case, folder / "model.onnx"
+    if not case.model:
+        if finding.failure.stage is not Stage.EXPORT:  # only an exporter's finding may lack it
+            raise FindingError(f"{file} is missing or empty: copy the whole folder of the finding")
+        return finding
+    parsed_model(case.model, file)
+    if not case.graph:
+        raise FindingError(f"{folder}: there is no graph of the model; its repro.py runs it")
+    if case.fault:  # the fault may be in the declared inputs, which then fit none
+        return finding
+    with making_sense(folder):
+        declared = read_interface(case.model)[0]
+        for inputs in by_copy(case.inputs) if case.exporter == DYNAMIC else [case.inputs]:
+            check_inputs(declared, inputs)
+    return finding
+
+
+def opened(
+    finding: Path, plugins: Iterable[Path], original: bool = True
+) -> tuple[Path, Finding, Consent]:
+    """The folder of the chosen model, its finding, and which plug-ins may run. Raises: as
+    `open_finding` does.
+    """
+    folder = chosen_model(finding, original)
+    consent = Consent(folder, plugins)
+    return folder, open_finding(folder, consent), consent
+
+
+def backends_of(finding: Finding, consent: Consent, needed: str = "") -> BackendRegistry:
+    """All backends: those of plug-ins that the command names and of the finding's own as well.
+
+    needed: name of a backend that must be there.
+    Raises: RegistryError; UsageError if the needed one is in a plug-in that may not run.
+    """
+    own = finding.backend
+    stored = [path for path in (own.plugins if own else ()) if Path(path).is_file()]
+    registry = BackendRegistry.discover([*consent.given, *stored])
+    if needed and consent.refused and needed not in registry.names():
+        raise consent.error()
+    return registry
+
+
+def backend_of(finding: Finding, text: str, consent: Consent) -> BackendSpec | None:
+    """The backend that `text` asks for; if it is empty, the finding's own with its options. None if
+    neither names a backend, or the finding has no model.
+
+    Raises: RegistryError, OptionError; UsageError if the backend is one that may not run.
+    """
+    own = finding.backend
+    if not finding.case.model:
+        return None
+    registry = backends_of(finding, consent, own.name if own and not text else "")
+    for plugin in consent.refused:
+        typer.echo(f"not run: the plug-in {plugin}, which the finding names", err=True)
+    if text:
+        return registry.parse(text)
+    if own is None:
+        return None
+    return replace(registry.spec(own.name, own.options, own.release), label=own.label)
+
+
+@contextmanager
+def _producer_of(finding: Finding) -> Iterator[ProducerClient]:
+    """A producer in the configuration of a finding. Raises: Unreadable for a damaged test case."""
+    with ProducerClient(finding.case.id.seed, finding.config) as producer:
+        if finding.case.model and not finding.case.fault:
+            producer.check(finding.case)
+        yield producer
+
+
+def replayed(finding: Finding, spec: BackendSpec | None) -> Replayed:
+    """Runs a finding again, on a backend; None for the finding of an exporter, without a model.
+
+    Raises: FindingError, RunnerError, ProducerError.
+    """
+    with _producer_of(finding) as producer:
+        if not finding.case.model:
+            return replay_export(finding, producer)
+        if spec is None:
+            raise FindingError("the finding names no backend: say --backend NAME")
+        with BackendRunner(spec) as runner:
+            return replay_finding(finding, runner, producer, thorough=True)
+
+
+def bisected(
+    finding: Finding,
+    spec: BackendSpec,
+    oldest: str,
+    newest: str,
+    answered: Callable[[BisectionStep], None],
+) -> list[Bisection]:
+    """Finds the release of the compiler with which a finding came, and the one with which it went.
+
+    oldest, newest: releases between which to look (nnfuzz.findings.replay.Releases.bisect).
+    answered: receives the answer of each release.
+    Raises: FindingError if there are no such releases, NotReproduced, RunnerError, ProducerError.
+    """
+    registry = BackendRegistry.discover(spec.plugins)
+    backend = registry.get(spec.name)
+    if not backend.distribution:
+        raise FindingError(
+            f"{spec.name} names no package (Backend.distribution), so it has no releases to bisect"
+        )
+    listed = releases_of(backend)
+    for asked in filter(None, (oldest, newest)):
+        if asked not in listed:
+            raise FindingError(f"{spec.name} has no release {asked}; there are {', '.join(listed)}")
+    typer.echo(f"finding: {finding.signature}")
+    with _producer_of(finding) as producer:
+        releases = Releases(finding, spec, registry, producer, listed, answered)
+        return releases.bisect(oldest, newest)
+
+
+def reduced(
+    folder: Path, text: str, plugins: Iterable[Path], config: ReduceConfig
+) -> tuple[CaseReduction, Finding]:
+    """Reduces a finding, and writes the smallest one into FINDING/reduced. text: names a backend.
+
+    Raises: FindingError for a finding that cannot be reduced, or no longer reproduces; RunnerError,
+    WorkerError, and as `opened`.
+    """
+    _, finding, consent = opened(folder, plugins)
+    spec = backend_of(finding, text, consent)
+    if finding.case.fault:
+        raise FindingError(NOTHING_TO_REDUCE)
+    with _producer_of(finding):
+        pass  # its test case is whole
+    try:
+        return reduce_folder(folder, config, spec, trusted=consent)
+    except NotReduced as error:
+        raise FindingError(f"{folder}: {error}") from error
+
+
+def reduced_campaign(
+    campaign: Path, plugins: Iterable[Path], workers: int, budget: int, asked: Callable[[], bool]
+) -> list[FindingRow]:
+    """Reduces all findings of a campaign that are not reduced yet; returns those that remain.
+
+    asked: whether the user wants it to end. Raises: FindingError for a campaign of invalid models;
+    StoreError, and as Consent.require.
+    """
+    with Store.open(campaign) as store:
+        config = CampaignConfig.from_json(store.config())
+        Consent(campaign, plugins).require(config.plugins)
+        if config.case.invalid:
+            raise FindingError(NOTHING_TO_REDUCE)
+        return reduce_campaign(store, tell, workers, budget, asked)

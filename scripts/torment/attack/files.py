@@ -65,11 +65,9 @@ class Guard:
 @cache
 def _program() -> Any:
     """The command line, built once, since building it takes longer than most commands here."""
-    from typer.main import get_command
-
     from nnfuzz.cli.main import application
 
-    return get_command(application())
+    return application()
 
 
 def command(*arguments: object) -> tuple[int, str, str]:

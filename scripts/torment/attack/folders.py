@@ -29,9 +29,9 @@ def _finding(folder: Path) -> None:
 def use_finding(folder: Path, rng: random.Random) -> str:
     """Does what replay does without its processes: an accepted case can be judged and reported."""
     from nnfuzz.base.reading import Unreadable
+    from nnfuzz.cli.commands.findings import backend_of, open_finding
     from nnfuzz.cli.consent import Consent
     from nnfuzz.cli.errors import UsageError
-    from nnfuzz.cli.findings import backend_of, open_finding
     from nnfuzz.findings.report import tracker_report
 
     try:

@@ -1,37 +1,98 @@
-"""The files that a command writes for a continuous-integration server, and the options of it."""
+"""The results of campaigns and of other tests: as text on a terminal, and as files for a CI."""
 
 from __future__ import annotations
 
-import json
+import math
 import re
+import shlex
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Any
 
-from nnfuzz.base.shard import Shard
-from nnfuzz.cli.errors import UsageError, writing
-from nnfuzz.cli.options import REPORTED
-from nnfuzz.cli.values import spoken
+from nnfuzz.base.untrusted import read_text
+from nnfuzz.campaign.session import CampaignResult
+from nnfuzz.cli.errors import spoken, write_whole
+from nnfuzz.corpus.results import LevelResult, Status, junit_xml, results_page
+from nnfuzz.feedback.throttle import by_operator
+from nnfuzz.findings.folder import smallest
+from nnfuzz.findings.text import environment
+from nnfuzz.records.config import CampaignConfig
+from nnfuzz.records.observer import counted
+from nnfuzz.records.rows import FindingRow
+from nnfuzz.store.summary import Summary
 
-if TYPE_CHECKING:
-    from nnfuzz.campaign.session import CampaignResult
-    from nnfuzz.corpus.verify import LevelResult
-    from nnfuzz.records.config import CampaignConfig
-    from nnfuzz.records.rows import FindingRow
+MOST_ROWS = 40
+MOST_NAMED = 3
+WHY = {
+    "generate": " (no graph)",
+    "inputs": " (no inputs that PyTorch computes with)",
+    "export": " (the exporter failed)",
+    "fault": " (faults of nnfuzz)",
+}
+COMPARED = ("ok", "mismatch")
+"""The outcomes of runs whose outputs were compared."""
 
-JUnit = Annotated[
-    Path | None,
-    REPORTED.option("Write the results as JUnit XML.", "FILE"),
-]
-SummaryMd = Annotated[
-    Path | None,
-    REPORTED.option(
-        "Write them as Markdown, such as the summary of a job: $GITHUB_STEP_SUMMARY.",
-        "FILE",
-        "--summary-md",
-    ),
-]
+
+def summary_text(result: CampaignResult, config: CampaignConfig) -> str:
+    """Outcomes, notes, findings, the places of files, and the next commands."""
+    s = result.summary
+    return _rendered(
+        "summary.txt.jinja",
+        result.folder,
+        result.findings,
+        s=s,
+        config=config,
+        why=WHY,
+        compared_any=_any_compared(s),
+        avoided=by_operator(s.avoided),
+        minutes=math.ceil(s.reduce_seconds_missing / 60),
+    )
+
+
+def findings_text(folder: Path, findings: Sequence[FindingRow]) -> str:
+    """Some lines for each finding, in the given order."""
+    return _rendered("findings.txt.jinja", folder, findings)
+
+
+def _rendered(template: str, folder: Path, findings: Sequence[FindingRow], **more: Any) -> str:
+    return (
+        environment()
+        .get_template(template)
+        .render(
+            folder=folder,
+            findings=findings,
+            most=MOST_ROWS,
+            counted=counted,
+            spoken=spoken,
+            few=_few,
+            kinds=_kinds,
+            named_counts=_named_counts,
+            quote=lambda path: shlex.quote(str(path)),
+            **more,
+        )
+    )
+
+
+def _any_compared(summary: Summary) -> bool:
+    """Whether some run gave outputs to compare, or none was to give any."""
+    counts = summary.outcomes_by_backend.values()
+    return summary.refusals is not None or any(c.get(kind) for c in counts for kind in COMPARED)
+
+
+def _kinds(rows: Iterable[FindingRow]) -> str:
+    counts = Counter(row.kind for row in rows)
+    return ", ".join(f"{count} {kind}" for kind, count in counts.items())
+
+
+def _named_counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{kind} {count}" for kind, count in counts.items())
+
+
+def _few(names: Iterable[str]) -> str:
+    """The first of some names."""
+    listed = list(names)
+    return ", ".join([*listed[:MOST_NAMED], *(["..."] if listed[MOST_NAMED:] else [])])
 
 
 def write_reports(
@@ -45,41 +106,10 @@ def write_reports(
     """Writes the requested files. suite: the name in JUnit, by which a server knows the tests
     of one run again in the next. title: the heading in Markdown. Raises: UsageError.
     """
-    from nnfuzz.corpus.junit import junit_xml
-    from nnfuzz.corpus.markdown import results_page
-
     if junit is not None:
         write_whole(junit, junit_xml(results, suite))
     if summary_md is not None:
         write_whole(summary_md, results_page(results, title, notes).encode("utf-8", "replace"))
-
-
-def write_whole(file: Path, data: bytes) -> None:
-    """Writes a file whole, with the folders that it needs; a pipe or device as it is.
-
-    Raises: UsageError.
-    """
-    from nnfuzz.base.files import write_atomically
-
-    with writing(file):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        if file.exists() and not file.is_file():
-            file.write_bytes(data)
-        else:
-            write_atomically(file, data)
-
-
-def write_json(file: Path, data: object) -> None:
-    """Writes data as `write_whole` does. Raises: UsageError."""
-    write_whole(file, json.dumps(data, indent=1, default=str).encode() + b"\n")
-
-
-def shard(text: str | None) -> Shard:
-    """The shard of --shard; everything by default. Raises: UsageError."""
-    try:
-        return Shard() if text is None else Shard.parse(text)
-    except ValueError as error:
-        raise UsageError(f"--shard {error}") from error
 
 
 LONGEST = 100
@@ -90,9 +120,6 @@ def report_campaign(
     result: CampaignResult, config: CampaignConfig, junit: Path | None, summary_md: Path | None
 ) -> None:
     """Writes the requested files. Raises: UsageError."""
-    from nnfuzz.corpus.verify import LevelResult, Status
-    from nnfuzz.records.observer import counted
-
     s = result.summary
     names = " and ".join(str(spec) for spec in config.backends)
     what = f"{counted(s.tests, 'test')} in {spoken(s.seconds)}, seed {s.seed}"
@@ -130,10 +157,6 @@ def _slug(row: FindingRow) -> str:
 
 
 def _of(row: FindingRow, name: str, folder: Path) -> LevelResult:
-    from nnfuzz.base.untrusted import read_text
-    from nnfuzz.corpus.verify import LevelResult, Status
-    from nnfuzz.findings.folder import smallest
-
     pattern = f"reduced to {row.pattern}" if row.cause else "not reduced yet"
     details = f"{row.title}\n{pattern}, {row.occurrences} times\n{folder / row.folder}"
     report = smallest(folder / row.folder) / "report.md"
