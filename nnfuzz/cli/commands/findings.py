@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +36,7 @@ from nnfuzz.cli.options import (
 )
 from nnfuzz.cli.progress import Interrupt, phases
 from nnfuzz.cli.reports import findings_text
-from nnfuzz.experiment.bisection import Bisection, BisectionStep
+from nnfuzz.experiment.bisection import BisectionStep
 from nnfuzz.findings.folder import REDUCED, FindingError, read_finding, smallest
 from nnfuzz.findings.reduced import reduce_folder
 from nnfuzz.findings.replay import (
@@ -53,7 +53,6 @@ from nnfuzz.ir.sizes import by_copy
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.finding import Finding
-from nnfuzz.records.rows import FindingRow
 from nnfuzz.reduction.case import CONFIRMATIONS, CaseReduction, NotReduced, ReduceConfig
 from nnfuzz.reduction.engine import ReductionProgress
 from nnfuzz.store.store import FILE, Store
@@ -78,9 +77,16 @@ def replay(
     as well), unsupported by now, not compared (exit code 4: the model runs, and no element of its
     outputs is comparable), or fixed.
     """
-
     _, own, consent = opened(finding, plugin or [], original)
-    result = replayed(own, backend_of(own, backend, consent))
+    spec = backend_of(own, backend, consent)
+    with _producer_of(own) as producer:
+        if not own.case.model:
+            result = replay_export(own, producer)
+        elif spec is None:
+            raise FindingError("the finding names no backend: say --backend NAME")
+        else:
+            with BackendRunner(spec) as runner:
+                result = replay_finding(own, runner, producer, thorough=True)
     name = backend.partition(",")[0]
     _show_answer(own, result, name if name != own.failure.backend else "")
     raise typer.Exit(FINDINGS if result.fails else OK if result.compared else NOT_COMPARED)
@@ -127,33 +133,41 @@ def reduce(
     Of a campaign, all findings that are not reduced yet; those that turn out to be the same are
     merged. Exit code 1 when it is reduced (it still fails), 2 if it no longer reproduces.
     """
-
-    workers = workers or os.cpu_count() or 1
     if (finding / FILE).is_file():
         if backend:
             raise UsageError("--backend is for a single finding, not for a campaign")
-        raise typer.Exit(_reduce_campaign(finding, plugin or [], workers, budget))
+        with Store.open(finding) as store, Interrupt() as interrupt:
+            config = CampaignConfig.from_json(store.config())
+            Consent(finding, plugin or []).require(config.plugins)
+            if config.case.invalid:
+                raise FindingError(NOTHING_TO_REDUCE)
+            workers = workers or os.cpu_count() or 1
+            rows = reduce_campaign(store, tell, workers, budget, interrupt.asked)
+        typer.echo(findings_text(finding, rows).rstrip())
+        raise typer.Exit(FINDINGS if rows else OK)
     _reduce_finding(finding, backend, plugin or [], budget)
+    raise typer.Exit(FINDINGS)
 
 
-def _reduce_campaign(folder: Path, plugins: list[Path], workers: int, budget: int) -> int:
-
-    with Interrupt() as interrupt:
-        findings = reduced_campaign(folder, plugins, workers, budget, interrupt.asked)
-    typer.echo(findings_text(folder, findings).rstrip())
-    return FINDINGS if findings else OK
-
-
-def _reduce_finding(finding: Path, backend: str, plugin: list[Path], budget: int) -> None:
-
+def _reduce_finding(folder: Path, backend: str, plugins: Iterable[Path], budget: int) -> None:
+    """Raises: FindingError for a finding that cannot be reduced, or no longer reproduces."""
+    _, finding, consent = opened(folder, plugins)
+    spec = backend_of(finding, backend, consent)
+    if finding.case.fault:
+        raise FindingError(NOTHING_TO_REDUCE)
+    with _producer_of(finding):
+        pass  # its test case is whole
     with phases() as show:
 
         def watch(p: ReductionProgress) -> None:
             show(f"{p.run}/{p.budget} candidates, {p.nodes} nodes, {p.by}")
 
-        done, smallest = reduced(finding, backend, plugin, ReduceConfig(budget, watch=watch))
-    _show_reduction(finding, done, smallest)
-    raise typer.Exit(FINDINGS)
+        try:
+            config = ReduceConfig(budget, watch=watch)
+            done, smallest = reduce_folder(folder, config, spec, trusted=consent)
+        except NotReduced as error:
+            raise FindingError(f"{folder}: {error}") from error
+    _show_reduction(folder, done, smallest)
 
 
 def _show_reduction(folder: Path, done: CaseReduction, reduced: Finding) -> None:
@@ -197,12 +211,24 @@ def bisect(
     one, and the result goes to it. Exit code 1 while the finding reproduces
     in its own release, 0 once it does not.
     """
-
     folder, own, consent = opened(finding, plugin or [], original)
     if (spec := backend_of(own, "", consent)) is None:
         raise UsageError("a finding about an exporter has no compiler to bisect")
+    registry = BackendRegistry.discover(spec.plugins)
+    backend = registry.get(spec.name)
+    if not backend.distribution:
+        raise FindingError(
+            f"{spec.name} names no package (Backend.distribution), so it has no releases to bisect"
+        )
+    listed = releases_of(backend)
+    for asked in filter(None, (oldest, newest)):
+        if asked not in listed:
+            raise FindingError(f"{spec.name} has no release {asked}; there are {', '.join(listed)}")
+    typer.echo(f"finding: {own.signature}")
     try:
-        result = bisected(own, spec, oldest, newest, _show_step)
+        with _producer_of(own) as producer:
+            releases = Releases(own, spec, registry, producer, listed, _show_step)
+            result = releases.bisect(oldest, newest)
     except NotReproduced as error:
         typer.echo(str(error))
         raise typer.Exit(OK) from error
@@ -288,16 +314,6 @@ NOTHING_TO_REDUCE = (
 )
 
 
-def chosen_model(finding: Path, original: bool) -> Path:
-    """The folder of the reduced model where a finding has one and `original` is not asked for; else
-    the finding's own. A note names the model that is taken.
-    """
-    folder = finding if original else smallest(finding)
-    if folder != finding:
-        tell(f"the reduced model is taken, {folder}; --original takes the one it came from")
-    return folder
-
-
 def open_finding(folder: Path, consent: Consent) -> Finding:
     """The finding in a folder with a model that makes sense, and with the plug-ins that may run.
 
@@ -326,10 +342,12 @@ def open_finding(folder: Path, consent: Consent) -> Finding:
 def opened(
     finding: Path, plugins: Iterable[Path], original: bool = True
 ) -> tuple[Path, Finding, Consent]:
-    """The folder of the chosen model, its finding, and which plug-ins may run. Raises: as
-    `open_finding` does.
+    """The folder of a finding, or of the reduced one in it unless `original`; what it holds; and
+    which plug-ins may run. Raises: as `open_finding` does.
     """
-    folder = chosen_model(finding, original)
+    folder = finding if original else smallest(finding)
+    if folder != finding:
+        tell(f"the reduced model is taken, {folder}; --original takes the one it came from")
     consent = Consent(folder, plugins)
     return folder, open_finding(folder, consent), consent
 
@@ -374,82 +392,3 @@ def _producer_of(finding: Finding) -> Iterator[ProducerClient]:
         if finding.case.model and not finding.case.fault:
             producer.check(finding.case)
         yield producer
-
-
-def replayed(finding: Finding, spec: BackendSpec | None) -> Replayed:
-    """Runs a finding again, on a backend; None for the finding of an exporter, without a model.
-
-    Raises: FindingError, RunnerError, ProducerError.
-    """
-    with _producer_of(finding) as producer:
-        if not finding.case.model:
-            return replay_export(finding, producer)
-        if spec is None:
-            raise FindingError("the finding names no backend: say --backend NAME")
-        with BackendRunner(spec) as runner:
-            return replay_finding(finding, runner, producer, thorough=True)
-
-
-def bisected(
-    finding: Finding,
-    spec: BackendSpec,
-    oldest: str,
-    newest: str,
-    answered: Callable[[BisectionStep], None],
-) -> list[Bisection]:
-    """Finds the release of the compiler with which a finding came, and the one with which it went.
-
-    oldest, newest: releases between which to look (nnfuzz.findings.replay.Releases.bisect).
-    answered: receives the answer of each release.
-    Raises: FindingError if there are no such releases, NotReproduced, RunnerError, ProducerError.
-    """
-    registry = BackendRegistry.discover(spec.plugins)
-    backend = registry.get(spec.name)
-    if not backend.distribution:
-        raise FindingError(
-            f"{spec.name} names no package (Backend.distribution), so it has no releases to bisect"
-        )
-    listed = releases_of(backend)
-    for asked in filter(None, (oldest, newest)):
-        if asked not in listed:
-            raise FindingError(f"{spec.name} has no release {asked}; there are {', '.join(listed)}")
-    typer.echo(f"finding: {finding.signature}")
-    with _producer_of(finding) as producer:
-        releases = Releases(finding, spec, registry, producer, listed, answered)
-        return releases.bisect(oldest, newest)
-
-
-def reduced(
-    folder: Path, text: str, plugins: Iterable[Path], config: ReduceConfig
-) -> tuple[CaseReduction, Finding]:
-    """Reduces a finding, and writes the smallest one into FINDING/reduced. text: names a backend.
-
-    Raises: FindingError for a finding that cannot be reduced, or no longer reproduces; RunnerError,
-    WorkerError, and as `opened`.
-    """
-    _, finding, consent = opened(folder, plugins)
-    spec = backend_of(finding, text, consent)
-    if finding.case.fault:
-        raise FindingError(NOTHING_TO_REDUCE)
-    with _producer_of(finding):
-        pass  # its test case is whole
-    try:
-        return reduce_folder(folder, config, spec, trusted=consent)
-    except NotReduced as error:
-        raise FindingError(f"{folder}: {error}") from error
-
-
-def reduced_campaign(
-    campaign: Path, plugins: Iterable[Path], workers: int, budget: int, asked: Callable[[], bool]
-) -> list[FindingRow]:
-    """Reduces all findings of a campaign that are not reduced yet; returns those that remain.
-
-    asked: whether the user wants it to end. Raises: FindingError for a campaign of invalid models;
-    StoreError, and as Consent.require.
-    """
-    with Store.open(campaign) as store:
-        config = CampaignConfig.from_json(store.config())
-        Consent(campaign, plugins).require(config.plugins)
-        if config.case.invalid:
-            raise FindingError(NOTHING_TO_REDUCE)
-        return reduce_campaign(store, tell, workers, budget, asked)
