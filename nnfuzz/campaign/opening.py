@@ -29,8 +29,8 @@ from nnfuzz.store.recorder import Recorder
 from nnfuzz.store.store import Store
 from nnfuzz.store.summary import OwnFigures, Summary, keep_releases, known_unseen, summarise
 from nnfuzz.testcase.case import CaseConfig
+from nnfuzz.testcase.client import blames_settings
 from nnfuzz.testcase.jobs import ListVocabulary, Vocabulary
-from nnfuzz.testcase.service import blames_settings
 from nnfuzz.triage.survey import declared, learn_habits, usual_seconds
 
 

@@ -12,13 +12,11 @@ import numpy as np
 from nnfuzz.base.bounds import Unusable, blaming, check_bounds, check_sense
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.untrusted import parsed_model, read_model
-from nnfuzz.library.plugins import known_plugins
+from nnfuzz.library.plugins import operator_registry
 from nnfuzz.testcase.case import ModelError, TestCase
 
 if TYPE_CHECKING:
     import onnx
-
-    from nnfuzz.operators.registry import OpRegistry
 
 
 def case_from_onnx(
@@ -69,14 +67,6 @@ def load_case(folder: str | Path) -> TestCase:
 
     test = TestFolder(Path(folder), Path(folder).name)
     return test.case() or case_from_onnx(test.model(), test.data_sets()[0].inputs)
-
-
-def operator_registry(plugins: Iterable[str | Path] = ()) -> OpRegistry:
-    """All operators: built-in ones, registered ones, those of plug-ins. Raises: RegistryError."""
-    from nnfuzz.backend.registry import import_plugin
-    from nnfuzz.operators.registry import OpRegistry
-
-    return OpRegistry.load(import_plugin(path) for path in known_plugins(plugins))
 
 
 def check_case(case: object) -> None:

@@ -15,7 +15,8 @@ from nnfuzz.ir.graph import Graph
 from nnfuzz.materialize.importing import ImportedModel
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.testcase.seeds import SeedError, _facts, digest, seed_files
+from nnfuzz.testcase.settings import SeedError, digest, seed_files
+from nnfuzz.testcase.vocabulary import _facts
 
 BLOCK = """<ir_version: 8, opset_import: ["" : 17]>
     block (float[N, 2, 6] x) => (float[N, 3, K] y) <float[3, 2, 3] w> {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nnfuzz.base.writing import as_json
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.jobs import ComputeReference
-from nnfuzz.testcase.service import ProducerService
+from nnfuzz.testcase.producer import ProducerService
 
 
 def test_the_reference_evaluator_computes_what_is_expected(case):

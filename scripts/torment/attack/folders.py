@@ -137,7 +137,8 @@ def use_model(folder: Path, rng: random.Random) -> str:
     """Shows a model, and reads it as a seed model."""
     from nnfuzz.base.reading import Unreadable
     from nnfuzz.testcase.case import CaseConfig
-    from nnfuzz.testcase.seeds import SeedError, SeedLibrary, digest
+    from nnfuzz.testcase.settings import SeedError, digest
+    from nnfuzz.testcase.vocabulary import SeedLibrary
 
     model = next(folder.iterdir()) / "model.onnx"
     with contextlib.suppress(SeedError, Unreadable):
