@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nnfuzz.base.reading import Json
-from nnfuzz.check.legality import Judgements
+from nnfuzz.check.versions import Judgements
 from nnfuzz.generate.catalog import NothingLeft
 from nnfuzz.ir.support_key import operators_in
 from nnfuzz.materialize.opsets import opset_of, writer

@@ -10,8 +10,7 @@ from functools import cache, partial
 from nnfuzz.backend.target import DIRECT
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.untrusted import read_model
-from nnfuzz.check.legality import Judgements
-from nnfuzz.check.versions import admitted_by_schema, newest_of_version, version_of
+from nnfuzz.check.versions import Judgements, admitted_by_schema, newest_of_version, version_of
 from nnfuzz.generate.catalog import Catalog, NothingLeft
 from nnfuzz.generate.config import DTYPE_WEIGHTS, GenerateConfig
 from nnfuzz.generate.focus import AGAIN, AIMED, touching

@@ -16,8 +16,7 @@ from onnx.reference.op_run import OpRun
 
 from nnfuzz.backend.contract import Backend
 from nnfuzz.backend.outcome import Stage
-from nnfuzz.check.reference_implementations import Arrays
-from nnfuzz.check.runtimes import Runtime, Unavailable, named, run_reference
+from nnfuzz.check.runtimes import Arrays, Runtime, Unavailable, named, run_reference
 from nnfuzz.ir.dtypes import is_floating
 from nnfuzz.materialize.walk import graphs, qualified_name
 

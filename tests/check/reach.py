@@ -16,7 +16,7 @@ from typing import Any
 import onnx
 
 from nnfuzz.check.instances import SIZES, solved
-from nnfuzz.check.reference_implementations import one_node
+from nnfuzz.check.runtimes import one_node
 from nnfuzz.check.versions import legal_opsets
 from nnfuzz.ir.opset_imports import OWN_DOMAINS
 from nnfuzz.materialize.walk import graphs

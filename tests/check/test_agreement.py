@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nnfuzz.check.agreement import Expected, numeric_faults
+from nnfuzz.check.questions import Expected, numeric_faults
 from nnfuzz.operators.registry import OpRegistry
 
 X = np.array([0.5, 1.0, 2.0], np.float32)

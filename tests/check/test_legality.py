@@ -5,8 +5,7 @@ from __future__ import annotations
 from nnfuzz.opspecs.attention import Attention, AttentionWindowed
 from nnfuzz.opspecs.pool import GlobalLpPool
 
-from nnfuzz.check.legality import illegal
-from nnfuzz.check.versions import legal_opsets
+from nnfuzz.check.versions import illegal, legal_opsets
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.operators.families.elementwise import Unary
 from nnfuzz.operators.operator import In, operator

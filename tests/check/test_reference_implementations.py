@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from nnfuzz.check.instances import SIZES, solved
-from nnfuzz.check.reference_implementations import (
+from nnfuzz.check.runtimes import (
     RejectedByOnnx,
     doubled,
     in_domain,

@@ -4,7 +4,7 @@ from collections import Counter
 
 from rich.console import Console
 
-from nnfuzz.check.report import COUNTS, MOST_PROBLEMS, CheckReport, listing, report_table
+from nnfuzz.check.questions import COUNTS, MOST_PROBLEMS, CheckReport, listing, report_table
 from nnfuzz.operators.waiver import Waiver
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from nnfuzz.backend.registry import import_plugin
 from nnfuzz.check.operators import check_operator
-from nnfuzz.check.report import AGREES
+from nnfuzz.check.questions import AGREES
 from nnfuzz.operators.registry import OpRegistry
 from tests.check.implementation import (
     STANDARD_IMPLEMENTATION,

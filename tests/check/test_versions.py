@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnfuzz.check.legality import illegal
-from nnfuzz.check.versions import admitted_by_schema, newest_of_version, version_of
+from nnfuzz.check.versions import admitted_by_schema, illegal, newest_of_version, version_of
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.operators.registry import OpRegistry
 

@@ -17,7 +17,7 @@ from nnfuzz.backend.registry import BackendRegistry, import_plugin
 from nnfuzz.backend.releases import known_release
 from nnfuzz.base.files import cache_folder
 from nnfuzz.check.instances import SignatureTypes
-from nnfuzz.check.legality import NOTHING_KEPT, Judgements, legal_signatures
+from nnfuzz.check.versions import NOTHING_KEPT, Judgements, legal_signatures
 from nnfuzz.cli.errors import FINDINGS, OK, UsageError, tell
 from nnfuzz.cli.options import AMOUNT, MODELS, TESTED, Plugins
 from nnfuzz.cli.progress import steps
@@ -189,7 +189,7 @@ def check(
     """
 
     from nnfuzz.check.operators import check_operators  # loads PyTorch
-    from nnfuzz.check.report import listing, report_table
+    from nnfuzz.check.questions import listing, report_table
     from nnfuzz.check.runtimes import BUNDLED
 
     registry = _selected(load_operators(plugin or []), operators or [])
