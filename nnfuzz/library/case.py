@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnfuzz.base.bounds import Unusable, blaming, check_bounds, check_sense
 from nnfuzz.base.reading import Unreadable
-from nnfuzz.base.untrusted import parsed_model, read_model
+from nnfuzz.base.untrusted import (
+    Unusable,
+    blaming,
+    check_bounds,
+    check_sense,
+    parsed_model,
+    read_model,
+)
 from nnfuzz.library.plugins import operator_registry
 from nnfuzz.testcase.case import ModelError, TestCase
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 
 from packaging.version import Version
@@ -35,121 +34,18 @@ _LOUD = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Section:
-    """A heading of the page, and a table for each way in which its bugs were found.
-
-    systems: those of its bugs. ways: the command that found them ("" for any), with the text above
-    the table. end: a sentence behind all tables.
-    """
-
-    title: str
-    systems: tuple[str, ...]
-    ways: Mapping[str, str]
-    end: str = ""
-
-
-def _plain(title: str, about: str, system: str) -> Section:
-    command = f"nnfuzz fuzz -b {system}"
-    return Section(title, (system,), {command: f"{about}, by `{command}`."})
-
-
-TRANSFORMS = (
-    *("onnxslim", "onnxoptimizer", "onnxsim", "onnxscript", "onnx"),
-    *("ort-transformers", "ort-saved"),
-)
-EXPORTERS = ("exporter-torchscript", "exporter-dynamo", "torch-export")
-SECTIONS = (
-    Section(
-        "ONNX Runtime",
-        ("onnxruntime",),
-        {
-            "nnfuzz fuzz -b onnxruntime": "CPU, by `nnfuzz fuzz -b onnxruntime`.",
-            "nnfuzz fuzz -b onnxruntime --set domains=com.microsoft,ai.onnx.ml": (
-                "Operators of com.microsoft and ai.onnx.ml, as their documentation has them, by "
-                "`nnfuzz fuzz -b onnxruntime --set domains=com.microsoft,ai.onnx.ml`:"
-            ),
-            "nnfuzz fuzz -b onnxruntime --set quantize=1": (
-                "[Quantised twins](HOW_IT_WORKS.md#3-inputs), by "
-                "`nnfuzz fuzz -b onnxruntime --set quantize=1`:"
-            ),
-            "nnfuzz fuzz -b onnxruntime --set rewrites=0.5": (
-                "By `nnfuzz fuzz -b onnxruntime --set rewrites=0.5` ([Rewrites](REWRITES.md)), "
-                "some of them with `edges`:"
-            ),
-        },
-    ),
-    Section(
-        "TVM",
-        ("tvm",),
-        {
-            "nnfuzz fuzz -b tvm": (
-                "Relax, LLVM, by `nnfuzz fuzz -b tvm`, some with `--set pipelines=1`."
-            ),
-            "nnfuzz fuzz -b tvm,form=exported": (
-                "Its front end for PyTorch, `-b tvm,form=exported`:"
-            ),
-        },
-    ),
-    Section(
-        "OpenVINO",
-        ("openvino",),
-        {
-            "nnfuzz fuzz -b openvino": "CPU, float32 inference, by `nnfuzz fuzz -b openvino`.",
-            "nnfuzz fuzz -b openvino --set quantize=1": (
-                "Quantised twins, by `nnfuzz fuzz -b openvino --set quantize=1`:"
-            ),
-            "nnfuzz fuzz -b openvino --set domains=com.microsoft": (
-                "Operators of com.microsoft, which ONNX Runtime gets right, by "
-                "`nnfuzz fuzz -b openvino --set domains=com.microsoft`:"
-            ),
-        },
-        "OpenVINO computes float64 in float32 and int64 in int32 by design; this is not counted.",
-    ),
-    _plain("TensorRT for RTX", "Built for SM89 without a GPU", "tensorrt-rtx"),
-    _plain("IREE", "llvm-cpu", "iree"),
-    _plain("torch.compile", "Inductor for CPUs", "torch"),
-    Section(
-        "PyTorch's exporters",
-        EXPORTERS,
-        {
-            "": "By `nnfuzz fuzz -b exporter-torchscript` and `nnfuzz fuzz -b exporter-dynamo`, "
-            "with onnxscript 0.7.2."
-        },
-    ),
-    Section(
-        "Model optimisers",
-        TRANSFORMS,
-        {"": "By one campaign over all nine of them, with a `-b` for each."},
-    ),
-)
-
-
 def page(bugs: Mapping[str, Bug]) -> str:
-    """The text of the page for the bugs of a ledger."""
-    return "\n".join([HEAD, *(_section(section, bugs) for section in SECTIONS)])
-
-
-def _section(section: Section, bugs: Mapping[str, Bug]) -> str:
-    own = {n: b for n, b in bugs.items() if b.system in section.systems}
-    parts = [f"## {section.title}\n"]
-    for way, text in section.ways.items():
-        found = {n: b for n, b in own.items() if not way or b.found_by == way}
-        parts += [f"{text}\n", *_table(section.systems, found), ""]
-    parts += [f"{section.end}\n"] if section.end else []
+    """The text of the page for the bugs of a ledger: a table for each system."""
+    parts = [HEAD]
+    for system in sorted({bug.system for bug in bugs.values()}):
+        own = {name: bug for name, bug in bugs.items() if bug.system == system}
+        ways = sorted({f"`{bug.found_by}`" for bug in own.values() if bug.found_by})
+        parts += [f"## {system}\n", *([f"By {', '.join(ways)}.\n"] if ways else [])]
+        parts += ["| what | model | releases | |", "| --- | --- | --- | --- |"]
+        for name, bug in own.items():
+            parts.append(f"| {_what(bug)} | {bug.model} | {_releases(bug)} | {_links(name)} |")
+        parts.append("")
     return "\n".join(parts)
-
-
-def _table(systems: Sequence[str], bugs: Mapping[str, Bug]) -> Iterator[str]:
-    """A row for each bug: with a column for the system if the section has several."""
-    several = len(systems) > 1
-    yield f"{'| system ' if several else ''}| what | model | releases | |"
-    yield f"{'| --- ' if several else ''}| --- | --- | --- | --- |"
-    for system in systems:
-        for name, bug in bugs.items():
-            if bug.system == system:
-                cells = [_what(bug), bug.model, _releases(bug), _links(name)]
-                yield f"| {' | '.join([*([system] if several else []), *cells])} |"
 
 
 def _what(bug: Bug) -> str:

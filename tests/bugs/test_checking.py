@@ -6,8 +6,7 @@ import pytest
 
 from nnfuzz.backend.releases import ReleaseError
 from nnfuzz.bugs.bug import BugState, ScriptResult
-from nnfuzz.bugs.checking import BugChange, Checked, Checker, counts, judged
-from nnfuzz.bugs.scripts import Interpreter, ScriptRun
+from nnfuzz.bugs.checking import BugChange, Checked, Checker, Interpreter, ScriptRun, counts, judged
 from tests.bugs.conftest import BUG, TODAY
 
 RUN = {result.name: ScriptRun(result, "says") for result in ScriptResult}

@@ -11,9 +11,9 @@ import pytest
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.releases import ReleaseError
-from nnfuzz.bugs import scripts
+from nnfuzz.bugs import checking as scripts
 from nnfuzz.bugs.bug import ScriptResult
-from nnfuzz.bugs.scripts import Interpreter, Interpreters, run_script
+from nnfuzz.bugs.checking import Interpreter, Interpreters, run_script
 from tests.backend.releases import ADAPTER
 from tests.bugs.conftest import BUG
 

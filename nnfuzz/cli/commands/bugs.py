@@ -13,10 +13,9 @@ from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base.writing import fields_as_json
 from nnfuzz.bugs.adding import Adder, AdditionKind
 from nnfuzz.bugs.bug import NAMES, Bug, BugError, BugState, bug_of, bug_text
-from nnfuzz.bugs.checking import NEWS, BugChange, Checked, Checker, counts
+from nnfuzz.bugs.checking import NEWS, BugChange, Checked, Checker, Interpreters, counts
 from nnfuzz.bugs.exporting import node_test, pytest_file
 from nnfuzz.bugs.ledger import Ledger
-from nnfuzz.bugs.scripts import Interpreters
 from nnfuzz.cli.campaigns import known_occurrences
 from nnfuzz.cli.consent import Consent
 from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK, UsageError, tell, writing

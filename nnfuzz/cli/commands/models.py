@@ -13,11 +13,10 @@ from rich.console import Console
 from rich.table import Table
 
 from nnfuzz.backend.registry import BackendRegistry
-from nnfuzz.base.bounds import blaming, check_sense
 from nnfuzz.base.external_data import names_files, write_model
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.text import visible
-from nnfuzz.base.untrusted import parsed_model, read_bytes, read_json
+from nnfuzz.base.untrusted import blaming, check_sense, parsed_model, read_bytes, read_json
 from nnfuzz.campaign.configuration import chosen_backends
 from nnfuzz.cli.errors import OK, UsageError, listed, tell, write_json, writing
 from nnfuzz.cli.limits import computing
@@ -26,8 +25,8 @@ from nnfuzz.cli.progress import steps
 from nnfuzz.findings.drawing import draw, shown_type
 from nnfuzz.ir.view import GraphView
 from nnfuzz.materialize.model_graph import model_graph
-from nnfuzz.metrics.comparison import Counted, FolderComparison
 from nnfuzz.metrics.folders import compare_folders
+from nnfuzz.metrics.measures import Counted, FolderComparison
 from nnfuzz.operators.attributes import readable
 from nnfuzz.vary.rewrite.rewriting import RULES, draw_rewriting
 
