@@ -18,7 +18,6 @@ from nnfuzz.operators.operator import OpSpec, Range, flatten
 
 if TYPE_CHECKING:
     import onnx
-    from onnx.reference.op_run import OpRun
     from torch import Tensor
 
 Arrays = list[np.ndarray]
@@ -199,19 +198,17 @@ class Unavailable(Exception):
     """A runtime is not installed, or says that it does not implement the operator."""
 
 
-def run_reference(
-    model: onnx.ModelProto, arrays: Sequence[np.ndarray], own: Sequence[type[OpRun]] = ()
-) -> Arrays:
+def run_reference(model: onnx.ModelProto, arrays: Sequence[np.ndarray]) -> Arrays:
     """The outputs of onnx.reference. Raises: Unavailable for any error of it.
 
     It is written operator by operator in Python, so an exception of its own says nothing of a
-    model that the checker has passed. own: implementations that take precedence over its own.
+    model that the checker has passed.
     """
     from onnx.reference import ReferenceEvaluator
 
     try:
         with np.errstate(all="ignore"):
-            outputs = ReferenceEvaluator(model, new_ops=list(own)).run(None, named(arrays))
+            outputs = ReferenceEvaluator(model).run(None, named(arrays))
     except Exception as error:
         raise Unavailable(f"{type(error).__name__}: {error}") from None
     return [np.asarray(a) for a in outputs]

@@ -5,7 +5,6 @@ import pytest
 from onnx import TensorProto, helper
 
 from nnfuzz.check.runtimes import Unavailable, run_body, run_reference
-from tests.check.implementation import StandardImplementation, runtime_of_standard_implementations
 
 X = np.array([-1.0, 0.0, 2.0], np.float32)
 
@@ -15,12 +14,6 @@ def model(operator):
     node = helper.make_node(operator, ["x0"], ["y0"])
     graph = helper.make_graph([node], "one", ends[:1], ends[1:])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
-
-
-class Relu(StandardImplementation):
-    def compute(self, x):
-        assert x.dtype == np.float64
-        return np.maximum(x, 0)
 
 
 def test_the_evaluator_computes():
@@ -38,11 +31,3 @@ def test_bodies_of_functions_compute():
     np.testing.assert_allclose(found, X / (1 + abs(X)), rtol=1e-6)
     with pytest.raises(Unavailable, match="defined by a function"):
         run_body(model("Neg"), [X])
-
-
-def test_standard_implementations_compute_in_float64_and_round():
-    run = runtime_of_standard_implementations([Relu])
-    (found,) = run(model("Relu"), [X])
-    assert found.dtype == np.float32 and found.tolist() == [0, 0, 2]
-    with pytest.raises(Unavailable, match="no standard implementation"):
-        run(model("Neg"), [X])
