@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.setting import names
 
 OK, FINDINGS, USAGE, FAULT, NOT_COMPARED = 0, 1, 2, 3, 4
@@ -16,7 +17,7 @@ INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
 
 
-class UsageError(Exception):
+class UsageError(Unreadable):
     """Bad input; the message names the fix. Exit code 2."""
 
 

@@ -161,7 +161,7 @@ def run(call: Callable[[], object]) -> None:
     """Runs the command and exits; a mistake of the user becomes one line and exit code 2."""
     try:
         call()
-    except (UsageError, Unreadable) as error:
+    except Unreadable as error:
         _fail(plain_message(error), USAGE)
     except MemoryError:
         _fail("there is not enough memory for what the given file means", USAGE)

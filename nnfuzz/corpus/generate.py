@@ -14,9 +14,9 @@ from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.backend.target import ONNX
 from nnfuzz.base.files import write_atomically
-from nnfuzz.base.reading import Json, JsonObject
+from nnfuzz.base.reading import Json, JsonObject, Unreadable
 from nnfuzz.base.untrusted import making_sense
-from nnfuzz.corpus.layout import LICENSE, CorpusError, Entry, test_name, write_test
+from nnfuzz.corpus.layout import LICENSE, Entry, test_name, write_test
 from nnfuzz.findings.repro import program_of
 from nnfuzz.findings.text import Quoted, environment
 from nnfuzz.records.observer import Note
@@ -99,7 +99,7 @@ def fill(out: Path, plan: CorpusPlan, produce: Produce) -> Iterator[str | NotPro
     disk, and what could not be made.
 
     The folder is made with the first test, so that settings without any test case leave nothing
-    behind; the manifest is written last. Raises: CorpusError if the folder holds something, or
+    behind; the manifest is written last. Raises: Unreadable if the folder holds something, or
     nothing can be generated.
     """
     check_unused(out)
@@ -112,7 +112,7 @@ def fill(out: Path, plan: CorpusPlan, produce: Produce) -> Iterator[str | NotPro
             skipped[_short(entry.id)], failed = entry.stage, failed + 1
             if failed == MAX_FAILURES and not plan.tests:
                 probe = "; first run nnfuzz backends --probe" if entry.stage == UNSUPPORTED else ""
-                raise CorpusError(
+                raise Unreadable(
                     f"{failed} indexes in a row gave no test case; the last: {entry.stage}: "
                     f"{entry.message.strip().partition(chr(10))[0]}{probe}"
                 )
@@ -127,17 +127,17 @@ def fill(out: Path, plan: CorpusPlan, produce: Produce) -> Iterator[str | NotPro
         if len(names) == plan.count:
             break
     if not names:
-        raise CorpusError("none of the tests could be generated")
+        raise Unreadable("none of the tests could be generated")
     write_manifest(out, {**plan.to_json(), "tests": names, "skipped": skipped})
 
 
 def check_unused(out: Path) -> None:
-    """Raises: CorpusError unless the folder is absent or empty."""
+    """Raises: Unreadable unless the folder is absent or empty."""
     with making_sense(out):
         if out.exists() and not out.is_dir():
-            raise CorpusError(f"{out} is not a folder; choose another name")
+            raise Unreadable(f"{out} is not a folder; choose another name")
         if out.exists() and any(out.iterdir()):
-            raise CorpusError(f"{out} is not empty; choose another folder")
+            raise Unreadable(f"{out} is not empty; choose another folder")
 
 
 def begin(out: Path, script: str) -> None:

@@ -54,11 +54,7 @@ LICENSE = "Apache-2.0"
 """License of generated tests, as an SPDX expression."""
 
 
-class CorpusError(Unreadable):
-    """A folder that cannot be read as backend tests, or must not be written to."""
-
-
-class NotTensors(CorpusError):
+class NotTensors(Unreadable):
     """Inputs or outputs are sequences, optionals or strings: valid ONNX that nnfuzz cannot run."""
 
 
@@ -141,7 +137,7 @@ class TestFolder:
         """Raises: NotTensors; Unreadable if files are missing or damaged."""
         folders = sorted(self.path.glob(f"{DATA_SET}*"), key=lambda p: _number(p.name))
         if not folders:
-            raise CorpusError(f"{self.path} holds no {DATA_SET}0")
+            raise Unreadable(f"{self.path} holds no {DATA_SET}0")
         ends = [*zip(("input", "output"), interface(model := self.model()), packings(model))]
         return [
             DataSet(folder.name, *(read_tensors(folder, *end) for end in ends))
@@ -174,7 +170,7 @@ class TestFolder:
             return
         data = read(_About, read_json(file))
         if data.schema != SCHEMA:
-            raise CorpusError(f"{file} has the schema {data.schema!r}, not {SCHEMA}")
+            raise Unreadable(f"{file} has the schema {data.schema!r}, not {SCHEMA}")
         with making_sense(file):
             made, graph = parse_id(data.test), data.graph.checked()
         case = TestCase(
@@ -205,15 +201,15 @@ def find_tests(root: str | Path) -> list[TestFolder]:
 
 
 def tests_in(folder: Path) -> list[TestFolder]:
-    """All tests below a folder. Raises: CorpusError, which names the fix, if there is none."""
+    """All tests below a folder. Raises: Unreadable, which names the fix, if there is none."""
     if folder.is_file() and folder.suffix == ".onnx":
-        raise CorpusError(
+        raise Unreadable(
             f"{folder} is a model, and verify takes folders of models with expected outputs: "
             f"nnfuzz check {folder} runs a model of your own"
         )
     tests = find_tests(folder)
     if not tests:
-        raise CorpusError(
+        raise Unreadable(
             f"{folder} holds no tests: a test is a folder with model.onnx and test_data_set_0"
         )
     return tests
@@ -233,7 +229,7 @@ def write_test(parent: Path, case: TestCase | Entry, name: str = "") -> Path:
     """Writes the folder of one test, completely or not at all; equal tests give equal bytes.
 
     name: the name of the folder, by default that of `test_name`.
-    Raises: FileExistsError; CorpusError if the model's inputs are not those of the case.
+    Raises: FileExistsError; Unreadable if the model's inputs are not those of the case.
     """
     entry = case if isinstance(case, Entry) else Entry(case)
     case, name = entry.case, name or test_name(entry.case.id)
@@ -242,7 +238,7 @@ def write_test(parent: Path, case: TestCase | Entry, name: str = "") -> Path:
     for kind, wanted, inside, have in zip(("inputs", "outputs"), names, packing, arrays):
         tensors = (inside[n].tensors if n in inside else [n] for n in wanted)
         if missing := [name for group in tensors for name in group if name not in have]:
-            raise CorpusError(f"{name}: the case has no {kind} {', '.join(missing)}")
+            raise Unreadable(f"{name}: the case has no {kind} {', '.join(missing)}")
     with atomic_folder(parent / name) as made:
         write_model(case.model, made / MODEL)
         (made / CASE).write_text(_text(_about(case)), encoding="utf-8")
@@ -317,11 +313,11 @@ def read_tensors(
 ) -> dict[str, np.ndarray]:
     """Reads STEM_0.pb, STEM_1.pb, ... of a data set; returns name -> array.
 
-    packing: of those that are strings. Raises: CorpusError.
+    packing: of those that are strings. Raises: Unreadable.
     """
     files = sorted(folder.glob(f"{stem}_*.pb"), key=lambda p: _number(p.name))
     if len(files) != len(names):
-        raise CorpusError(f"{folder} holds {len(files)} {stem}s, the model has {len(names)}")
+        raise Unreadable(f"{folder} holds {len(files)} {stem}s, the model has {len(names)}")
     read = {name: _read(file, name in packing) for name, file in zip(names, files)}
     with making_sense(folder):
         return unpacked(packing, read)
@@ -341,7 +337,7 @@ def _array(tensor: TensorProto, file: Path) -> np.ndarray:
 
     with making_sense(file):
         if tensor.external_data:
-            raise CorpusError(f"{file} keeps its elements in another file")
+            raise Unreadable(f"{file} keeps its elements in another file")
         array = numpy_helper.to_array(tensor)
     if array.dtype.hasobject or array.dtype.kind in "SU":
         raise NotTensors(f"{file} holds strings")

@@ -22,7 +22,7 @@ from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.external_data import write_model
 from nnfuzz.base.files import atomic_folder
-from nnfuzz.base.reading import JsonObject, read
+from nnfuzz.base.reading import JsonObject, Unreadable, read
 from nnfuzz.base.untrusted import below, read_bytes, read_json
 from nnfuzz.corpus.generate import (
     MANIFEST,
@@ -38,7 +38,6 @@ from nnfuzz.corpus.layout import (
     RUNNER_CONFIG,
     TOLERANCES,
     WEIGHTS,
-    CorpusError,
     NotTensors,
     TestFolder,
     find_tests,
@@ -216,11 +215,11 @@ def _gathered(
     """The tests in folders with their coverage, measured on compilers. note: receives why a test is
     left out.
 
-    Raises: CorpusError if there is none; Unreadable, RunnerError.
+    Raises: Unreadable if there is none; Unreadable, RunnerError.
     """
     tests = [test for folder in folders for test in find_tests(folder)]
     if not tests:
-        raise CorpusError(f"there is no test in {', '.join(map(str, folders))}")
+        raise Unreadable(f"there is no test in {', '.join(map(str, folders))}")
     sources, refused = [], 0
     with steps("models", len(tests)) as advance:
         for test, name in names_for(tests):
@@ -246,7 +245,7 @@ def select(
 ) -> Selection:
     """Copies those tests in folders into a new one that cover most; they run on some backends.
 
-    Raises: CorpusError if there is no test, `out` is in use, or nothing fits; Unreadable,
+    Raises: Unreadable if there is no test, `out` is in use, or nothing fits; Unreadable,
     RunnerError, OSError.
     """
     check_unused(out)  # before compilers measure every model
@@ -255,7 +254,7 @@ def select(
         sources = _gathered(folders, runners, note, steps)
     chosen = choose(sources, budget)
     if not chosen:
-        raise CorpusError("not a single test fits into the budget")
+        raise Unreadable("not a single test fits into the budget")
     about = {"schema": SCHEMA, "license": LICENSE, "sources": list(map(provenance, folders))}
     begin(out, models_under_pytest(registry, specs, note))
     for model in chosen:

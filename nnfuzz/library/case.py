@@ -66,7 +66,7 @@ def load_case(folder: str | Path) -> TestCase:
     """A test case that `save_case`, `nnfuzz generate` or another tool has written as one of ONNX's
     tests.
 
-    Raises: CorpusError if it is none; ModelError if it is a foreign model that cannot be
+    Raises: Unreadable if it is none; ModelError if it is a foreign model that cannot be
     imported; OSError.
     """
     from nnfuzz.corpus.layout import TestFolder

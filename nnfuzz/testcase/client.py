@@ -44,7 +44,6 @@ _REFUSALS = (
     "RegistryError",
     "NothingLeft",
     "OpsetError",
-    "SeedError",
     "Unreadable",
 )
 

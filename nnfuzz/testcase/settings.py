@@ -201,16 +201,12 @@ EXCLUDE_DTYPES = Setting(
 """Becomes a part of `dtypes` (nnfuzz.campaign.configuration)."""
 
 
-class SeedError(Unreadable):
-    """Seed models that cannot be used; the message has the reason."""
-
-
 def seed_files(folder: Path) -> list[Path]:
-    """The models below a folder, or the one file, sorted. Raises: SeedError if there are none."""
+    """The models below a folder, or the one file, sorted. Raises: Unreadable if there are none."""
     files = [folder] if folder.is_file() else sorted(folder.rglob("*.onnx"))
     if not files:
         what = "holds no .onnx file" if folder.is_dir() else "does not exist"
-        raise SeedError(f"seed-models: {folder} {what}")
+        raise Unreadable(f"seed-models: {folder} {what}")
     return [path.absolute() for path in files]
 
 

@@ -25,7 +25,7 @@ from nnfuzz.operators.motif import Motif
 from nnfuzz.operators.operator import OpSpec
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.testcase.case import CaseConfig
-from nnfuzz.testcase.settings import SeedError, digest
+from nnfuzz.testcase.settings import digest
 
 SCARCE = 4.0
 """Factor at most on the frequency of an operator that few opsets have."""
@@ -145,7 +145,7 @@ class SeedLibrary:
     def load(self, config: CaseConfig) -> SeedModels:
         """The models of a configuration of one exporter, at its opset.
 
-        Those that cannot be used are noted and left out. Raises: SeedError if they have changed
+        Those that cannot be used are noted and left out. Raises: Unreadable if they have changed
         since the campaign began, or if none can be used.
         """
         files = config.seed_models
@@ -157,12 +157,12 @@ def _seeds(
     registry: OpRegistry, files: tuple[str, ...], contents: str, exporter: str, opset: int
 ) -> SeedModels:
     if digest(files) != contents:
-        raise SeedError("the seed models have changed since the campaign began; start a new one")
+        raise Unreadable("the seed models have changed since the campaign began; start a new one")
     read = [_start(file, exporter, opset, registry) for file in files]
     notes = tuple(note for _, note in read if note)
     graphs = tuple(graph for graph, _ in read if graph is not None)
     if not graphs:
-        raise SeedError("no seed model can be read:\n  " + "\n  ".join(notes))
+        raise Unreadable("no seed model can be read:\n  " + "\n  ".join(notes))
     return SeedModels(graphs, notes)
 
 

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.corpus.generate import pytest_file
-from nnfuzz.corpus.layout import CorpusError, NotTensors, TestFolder, find_tests, write_test
+from nnfuzz.corpus.layout import NotTensors, TestFolder, find_tests, write_test
 from nnfuzz.corpus.results import KnownTestFailures, junit_xml, results_page
 from nnfuzz.corpus.results import parse_known as parse
 from nnfuzz.corpus.select import copy_test
@@ -140,7 +140,7 @@ def test_errors_name_the_file(case, tmp_path):
     with pytest.raises(Unreadable, match=r"input_1\.pb is damaged"):
         test.data_sets()
     (folder / "test_data_set_0" / "input_1.pb").unlink()
-    with pytest.raises(CorpusError, match="holds 1 inputs, the model has 2"):
+    with pytest.raises(Unreadable, match="holds 1 inputs, the model has 2"):
         test.data_sets()
     (folder / "model.onnx").write_bytes(b"\xff\xff")
     with pytest.raises(Unreadable, match="the model is damaged"):
@@ -159,14 +159,14 @@ def test_schema_is_checked(case, tmp_path):
     folder = write_test(tmp_path, case)
     data = json.loads((folder / "nnfuzz.json").read_text())
     (folder / "nnfuzz.json").write_text(json.dumps({**data, "schema": 9}))
-    with pytest.raises(CorpusError, match="schema 9"):
+    with pytest.raises(Unreadable, match="schema 9"):
         TestFolder(folder, "t").case()
 
 
 def test_missing_input_is_refused(case, tmp_path):
     from dataclasses import replace
 
-    with pytest.raises(CorpusError, match="has no inputs s"):
+    with pytest.raises(Unreadable, match="has no inputs s"):
         write_test(tmp_path, replace(case, inputs={"x": case.inputs["x"]}))
 
 

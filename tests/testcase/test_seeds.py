@@ -11,11 +11,12 @@ import pytest
 from onnx import parser
 
 from nnfuzz.backend.target import Target
+from nnfuzz.base.reading import Unreadable
 from nnfuzz.ir.graph import Graph
 from nnfuzz.materialize.importing import ImportedModel
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.testcase.settings import SeedError, digest, seed_files
+from nnfuzz.testcase.settings import digest, seed_files
 from nnfuzz.testcase.vocabulary import _facts
 
 BLOCK = """<ir_version: 8, opset_import: ["" : 17]>
@@ -108,16 +109,16 @@ def test_what_is_opaque_is_run_but_not_compared(folder):
 def test_seeds_that_changed_or_cannot_be_read_are_refused(folder, tmp_path):
     settings = config(folder)
     (folder / "block.onnx").write_bytes(b"")
-    with pytest.raises(SeedError, match="changed since"):
+    with pytest.raises(Unreadable, match="changed since"):
         Producer(1, settings)
-    with pytest.raises(SeedError, match="no seed model can be read"):
+    with pytest.raises(Unreadable, match="no seed model can be read"):
         Producer(1, config(folder))
-    with pytest.raises(SeedError, match="does not exist"):
+    with pytest.raises(Unreadable, match="does not exist"):
         seed_files(tmp_path / "nowhere")
 
 
 def test_an_opaque_seed_needs_direct_emission(folder):
-    with pytest.raises(SeedError, match="--exporter direct"):
+    with pytest.raises(Unreadable, match="--exporter direct"):
         Producer(1, config(folder, exporter="torchscript"))
 
 

@@ -63,7 +63,7 @@ def show(
         with computing(SECONDS):
             graph = read_graph(model)
             text = draw(graph) if svg else "\n".join(graph_lines(graph))
-    except (UsageError, Unreadable):
+    except Unreadable:
         raise
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError(f"{model} holds a damaged graph: {error!r}") from error

@@ -31,7 +31,6 @@ def use_finding(folder: Path, rng: random.Random) -> str:
     from nnfuzz.base.reading import Unreadable
     from nnfuzz.cli.commands.findings import backend_of, open_finding
     from nnfuzz.cli.consent import Consent
-    from nnfuzz.cli.errors import UsageError
     from nnfuzz.findings.report import tracker_report
 
     try:
@@ -43,7 +42,7 @@ def use_finding(folder: Path, rng: random.Random) -> str:
             outputs = {o.target: o.outputs for o in found.outcomes if o.outputs}
             _producer().judge(found.case, outputs)
         tracker_report(found)
-    except (Unreadable, UsageError):
+    except Unreadable:
         pass
     return judged("show", folder)
 
@@ -137,11 +136,11 @@ def use_model(folder: Path, rng: random.Random) -> str:
     """Shows a model, and reads it as a seed model."""
     from nnfuzz.base.reading import Unreadable
     from nnfuzz.testcase.case import CaseConfig
-    from nnfuzz.testcase.settings import SeedError, digest
+    from nnfuzz.testcase.settings import digest
     from nnfuzz.testcase.vocabulary import SeedLibrary
 
     model = next(folder.iterdir()) / "model.onnx"
-    with contextlib.suppress(SeedError, Unreadable):
+    with contextlib.suppress(Unreadable):
         given = {"seed_models": (str(model),), "seed_digest": digest([model])}
         SeedLibrary(_producer().registry).load(CaseConfig(exporter="direct", **given))
     return judged("show", model)
