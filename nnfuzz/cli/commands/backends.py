@@ -18,6 +18,7 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.configuration import chosen_backends, exporter_names, make_config
 from nnfuzz.campaign.session import run_probes
 from nnfuzz.cli.campaigns import default_folder
+from nnfuzz.cli.commands.ops import print_refused
 from nnfuzz.cli.errors import FINDINGS, OK, plain_message, tell, writing
 from nnfuzz.cli.options import OTHERS, SUPPORT, TESTED, Plugins
 from nnfuzz.cli.progress import Interrupt, watcher
@@ -75,7 +76,6 @@ def backends(
     nnfuzz backends --probe tvm      which operators and dtypes it supports (takes minutes)
     nnfuzz backends --prune          remove the environments; they are made again when needed
     """
-
     if prune:
         _prune()
         return
@@ -93,7 +93,6 @@ def backends(
 
 
 def _print_environments() -> None:
-
     if places := environments():
         print("environments of other releases (--prune removes them all):")
     for place in places:
@@ -102,7 +101,6 @@ def _print_environments() -> None:
 
 
 def _prune() -> None:
-
     for place in environments():
         with writing(place.folder):
             place.remove()
@@ -115,7 +113,6 @@ def _probe(
     plugins: list[Path],
     table: Path | None,
 ) -> int:
-
     specs = chosen_backends(registry, texts, tell)
     given: dict[str, object] = {"exporters": exporter_names()}
     if table is None:
@@ -147,8 +144,7 @@ def _print_support(name: str, support: Support) -> None:
         f"{name}: {works} signatures work, {len(refused)} are not supported, "
         f"{len(failing)} always fail"
     )
-    for key, why in sorted(refused.items()):
-        print(f"  {key}: {why}")
+    print_refused(support)
 
 
 def overview(registry: BackendRegistry) -> Iterator[str]:

@@ -73,7 +73,6 @@ def add(
     that a release had fixed, and findings that fail in another way than their bug. Exit code 1
     then.
     """
-
     book, registry = Ledger(ledger), BackendRegistry.discover(plugin or [])
 
     def trusted(folder: Path) -> Consent:
@@ -103,7 +102,6 @@ def list_(
     ] = None,
 ) -> None:
     """List the bugs with their states, and the releases in which they are."""
-
     try:
         states = set(map(BugState, state or []))
     except ValueError as error:
@@ -120,7 +118,6 @@ def list_(
 @bugs.command(cls=Grouped)
 def show(bug: BugName, ledger: LedgerFolder = LEDGER) -> None:
     """Show all that the ledger has of a bug."""
-
     book = Ledger.opened(ledger)
     typer.echo(bug_text(book.bug(bug)))
     for file in sorted(p for p in book.place(bug).iterdir() if p.is_file()):
@@ -145,7 +142,6 @@ def set_(
     \b
     nnfuzz bugs set tvm/mismatch-pow-c29550 state=filed upstream=https://example.org/issues/7
     """
-
     book = Ledger.opened(ledger)
     with writing(ledger), book.locked(tell):
         book.put(bug, _changed(book.bug(bug), fields))
@@ -153,13 +149,11 @@ def set_(
 
 def _held_back(campaign: Path, ledger: Ledger) -> dict[str, int]:
     """How often bugs of the ledger occurred that a campaign did not report; none for a finding."""
-
     return known_occurrences(campaign, ledger.bugs()) if (campaign / FILE).is_file() else {}
 
 
 def _changed(bug: Bug, fields: list[str]) -> Bug:
     """The bug with fields as they were typed. Raises: UsageError, BugError."""
-
     data = fields_as_json(bug)
     for text in fields:
         name, equals, value = text.partition("=")
@@ -203,7 +197,6 @@ def check(
     back. A script that fails in another way than its bug is reported, and changes nothing. The
     scripts are programs that run with your rights: check ledgers of people whom you trust.
     """
-
     if release and python:
         raise UsageError("--release and --python: give one of them")
     if release and not chosen:
@@ -266,7 +259,6 @@ def export(
     A test runs the bug's script, which is put into a folder beside it. A bug without a script, or
     for node tests without a model, is skipped with a message; exit code 1 if nothing was written.
     """
-
     if style not in (PYTEST, NODE_TEST):
         raise UsageError(f"there is no style {style!r}: {PYTEST}, {NODE_TEST}")
     book, written = Ledger.opened(ledger), 0

@@ -153,7 +153,6 @@ def _targets(texts: Sequence[str], levels: Sequence[str], plugins: Sequence[Path
 
     Raises: UsageError for a level that none of them has, RegistryError, OptionError.
     """
-
     registry = BackendRegistry.discover(plugins)
     specs = chosen_backends(registry, list(texts) or installed_compilers(plugins))
     classes = {spec.name: registry.get(spec.name) for spec in specs}
@@ -170,7 +169,6 @@ def _targets(texts: Sequence[str], levels: Sequence[str], plugins: Sequence[Path
 
 def _inputs(path: Path, model: Path) -> dict[str, np.ndarray]:
     """The arrays of an archive, or of a folder of ONNX's tests. Raises: UsageError, Unreadable."""
-
     if not path.exists():
         raise UsageError(f"--inputs {path}: no such file or folder")
     if path.is_dir():

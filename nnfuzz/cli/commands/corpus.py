@@ -407,7 +407,6 @@ def select(
     passes of the compilers of --backend that change something. These compilers run every model
     once; models that none of them supports are left out.
     """
-
     if max_time is not None and not backend:
         raise UsageError("--max-time is the time of a compiler: add --backend NAME")
     budget = Budget(count or math.inf, max_bytes or math.inf, max_time or math.inf)
@@ -420,7 +419,6 @@ def select(
 
 
 def _report(out: Path, selection: Selection) -> None:
-
     kept_models = (
         f"{len(selection.tests)} of {selection.sources} models in {out}, {selection.size:,} bytes"
     )

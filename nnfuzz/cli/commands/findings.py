@@ -94,7 +94,6 @@ def replay(
 
 def _show_answer(finding: Finding, result: Replayed, elsewhere: str) -> None:
     """Prints the levels, the failures and the answer. elsewhere: another backend, or ""."""
-
     typer.echo(f"finding: {finding.signature}")
     for outcome in result.result.outcomes if result.result else ():
         own = [f for f in result.failures if f.backend == outcome.backend]
@@ -171,7 +170,6 @@ def _reduce_finding(folder: Path, backend: str, plugins: Iterable[Path], budget:
 
 
 def _show_reduction(folder: Path, done: CaseReduction, reduced: Finding) -> None:
-
     typer.echo(
         f"{done.nodes[0]} -> {done.nodes[1]} nodes, {done.before[6]} -> {done.after[6]} elements; "
         f"{done.run} candidates in {done.seconds:.1f} s"
@@ -277,7 +275,6 @@ def file(
     The reduced finding is taken where there is one. A finding that the ledger has as filed already
     is refused with exit code 2. Nothing is sent; a note has the search for duplicates.
     """
-
     folder, loaded, consent = opened(finding, plugin or [], original)
     name = tracker or loaded.failure.backend
     registry = backends_of(loaded, consent, name)

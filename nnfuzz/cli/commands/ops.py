@@ -71,10 +71,9 @@ def table(
 
 def _show_operators(plugins: list[Path]) -> None:
     """Prints the table. Raises: UsageError."""
-
-    judgements = Judgements.kept_in(cache_folder())
-    operators = operator_facts(load_operators(plugins).specs(), judgements)
-    supports = _known_support(cache_folder())
+    specs = load_operators(plugins).specs()
+    operators = operator_facts(specs, Judgements.kept_in(cache_folder()))
+    supports = _known_support()
     console = terminal()
     console.print(rich_table(operators, supports, console.width))
     print(f"{len(operators)} operators, {sum(o.signatures for o in operators)} signatures")
@@ -84,12 +83,11 @@ def _show_operators(plugins: list[Path]) -> None:
         print("to learn what a compiler supports, fuzz it, or run nnfuzz backends --probe NAME")
 
 
-def _known_support(folder: Path) -> dict[str, Support]:
+def _known_support() -> dict[str, Support]:
     """The support tables of installed compilers, of the installed release if that ran here, by
     name and version.
     """
-
-    registry, cache = BackendRegistry.discover(), SupportCache(folder)
+    registry, cache = BackendRegistry.discover(), SupportCache(cache_folder())
     known = {}
     for name in registry.usable(tell):
         backend = registry.get(name)
@@ -105,7 +103,6 @@ def _show_support(name: str, plugins: list[Path]) -> None:
     """Prints a backend's support table for each exporter: of the release that is named or
     installed, or else the newest there is. name: NAME or NAME@RELEASE.
     """
-
     registry = BackendRegistry.discover(plugins)
     spec = registry.parse(name)
     release = spec.release or known_release(registry.get(spec.name))
@@ -121,14 +118,18 @@ def _show_support(name: str, plugins: list[Path]) -> None:
             file=sys.stderr,
         )
     for file in files:
-        refused = file.support.refused()
         print(
             f"{name} ({', '.join(f'{k} {v}' for k, v in file.versions.items())}), exporter "
             f"{file.exporter}, opset {file.opset}: {len(file.entries)} of "
-            f"{file.signatures} signatures known, {len(refused)} refused"
+            f"{file.signatures} signatures known, {len(file.support.refused())} refused"
         )
-        for key, why in sorted(refused.items()):
-            print(f"  {key}: {why}")
+        print_refused(file.support)
+
+
+def print_refused(support: Support) -> None:
+    """Prints each signature that a backend refuses, with the reason."""
+    for key, why in sorted(support.refused().items()):
+        print(f"  {key}: {why}")
 
 
 LOG_WIDTH = 180
@@ -136,7 +137,6 @@ LOG_WIDTH = 180
 
 def load_operators(plugins: Iterable[Path]) -> OpRegistry:
     """All operators, with those of plug-in files. Raises: UsageError."""
-
     try:
         registry = OpRegistry.load(import_plugin(path) for path in plugins)
     except ValueError as error:
@@ -148,7 +148,6 @@ def load_operators(plugins: Iterable[Path]) -> OpRegistry:
 
 def terminal() -> Console:
     """A rich console of the terminal's width; LOG_WIDTH columns where stdout is no terminal."""
-
     if sys.stdout.isatty():
         return Console(highlight=False, file=sys.__stdout__)
     return Console(highlight=False, width=LOG_WIDTH)
@@ -233,13 +232,12 @@ class OperatorFacts:
 
 
 def operator_facts(
-    specs: Iterable[type[OpSpec]], judgements: Judgements | None = None
+    specs: Iterable[type[OpSpec]], judgements: Judgements = NOTHING_KEPT
 ) -> list[OperatorFacts]:
-    """The facts on each operator, sorted by name. judgements: those of earlier processes are taken
-    from them, and new ones are kept there.
+    """The facts on each operator, sorted by name. judgements: of earlier processes; new ones are
+    added.
     """
-
-    facts, judgements = [], judgements or NOTHING_KEPT
+    facts = []
     for spec in sorted(specs, key=lambda s: s.name.lower()):
         legal = legal_signatures(spec, judgements)
         keys = {signature_key(spec, *signature) for signature in legal}
@@ -272,7 +270,6 @@ def _dtypes(spec: type[OpSpec], signatures: Sequence[SignatureTypes]) -> str:
 
 
 def _names(dtypes: Iterable[DType]) -> str:
-
     named = set(dtypes)
     return " ".join(dtype.value for dtype in DType if dtype in named)
 
@@ -295,7 +292,6 @@ def rich_table(
 
     supports: of each backend, by the heading of its column.
     """
-
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     own = HEADINGS if width >= NARROW else HEADINGS[:1]
     for heading in (*own, *supports):
