@@ -20,7 +20,6 @@ from nnfuzz.corpus.results import KnownTestFailures, junit_xml, results_page
 from nnfuzz.corpus.results import parse_known as parse
 from nnfuzz.corpus.select import copy_test
 from nnfuzz.corpus.verify import LevelResult, Status
-from nnfuzz.vary.rewrite.rewriting import Step, rewritten
 from tests.command import nnfuzz
 from tests.corpus import consumers
 
@@ -72,26 +71,6 @@ def test_external_data_lies_beside_the_model(case, tmp_path):
     assert back.external_data[0].value == "model.onnx.data"
     copy_test(test, tmp_path / "other" / test.name)
     assert find_tests(tmp_path / "other")[0].model() == model
-
-
-@pytest.mark.parametrize("rule", ["text_output", "text_input"])
-def test_strings_come_back_as_numbers(rule, case, tmp_path):
-    proto, whole = onnx.load_model_from_string(case.model), np.array([1, -2])
-    for values, name in ((proto.graph.input, "n"), (proto.graph.output, "m")):
-        values.append(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.INT64, [2]))
-    proto.graph.node.append(onnx.helper.make_node("Neg", ["n"], ["m"]))
-    case = replace(
-        case, inputs={**case.inputs, "n": whole}, expected={**case.expected, "m": -whole}
-    )
-    model, done = rewritten(proto.SerializeToString(), [Step(rule)])
-    assert done
-    write_test(tmp_path, replace(case, model=model))
-    (test,) = find_tests(tmp_path)
-    (back,) = test.data_sets()
-    for have, want in ((back.inputs, case.inputs), (back.outputs, case.expected)):
-        assert {*have} == {*want}
-        for name in want:
-            np.testing.assert_array_equal(have[name], want[name])
 
 
 def test_equal_cases_give_equal_bytes(case, tmp_path):
