@@ -13,8 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -139,10 +138,6 @@ class Interpreter:
     release: str
 
 
-Choose = Callable[[Bug], Interpreter]
-"""Where the script of a bug runs. Raises: ReleaseError."""
-
-
 @dataclass(frozen=True)
 class Interpreters:
     """Finds and makes the environments for the scripts of bugs. note: of what takes long.
@@ -160,43 +155,38 @@ class Interpreters:
             return bug.package or bug.system
         return package_of(self.registry.get(bug.system)) or bug.system
 
-    def of_python(self, python: str = sys.executable) -> Choose:
-        """An interpreter, with whatever release is there."""
+    def of_python(self, python: str, bug: Bug) -> Interpreter:
+        """An interpreter, with whatever release is there. Raises: ReleaseError."""
+        try:
+            done = run_program([python, "-c", _ASK, self.package(bug)], timeout=_ASKING)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise ReleaseError(f"--python {python} cannot be run: {error}") from error
+        release = done.stdout.strip().partition("+")[0]  # "+cpu" names no other release
+        return Interpreter(python, release if not done.returncode else "")
 
-        def choose(bug: Bug) -> Interpreter:
-            try:
-                done = run_program([python, "-c", _ASK, self.package(bug)], timeout=_ASKING)
-            except (OSError, subprocess.TimeoutExpired) as error:
-                raise ReleaseError(f"--python {python} cannot be run: {error}") from error
-            release = done.stdout.strip().partition("+")[0]  # "+cpu" names no other release
-            return Interpreter(python, release if not done.returncode else "")
+    def of_release(self, release: str, bug: Bug) -> Interpreter:
+        """A release in an environment of its own, which is made if there is none.
 
-        return choose
-
-    def of_release(self, release: str) -> Choose:
-        """A release in an environment of its own, which is made if there is none."""
-
-        def choose(bug: Bug) -> Interpreter:
-            here, package = self.of_python()(bug), self.package(bug)
-            if here.release == release:
-                return here
-            packages: tuple[str, ...] = (f"{package}=={release}", *WORKER)
-            modules: tuple[str, ...] = ("numpy", "onnx")
-            if bug.system in self.registry.names():
-                backend = self.registry.get(bug.system)
-                if backend.distribution == package:
-                    packages, modules = requirements(backend, release), modules_of(backend)
-            packages = (*packages, *bug.needs)
-            if packages in self.failed:
-                raise self.failed[packages]
-            try:
-                made = environment_of(package, release, packages, modules, self.note)
-            except ReleaseError as error:
-                self.failed[packages] = error
-                raise
-            return Interpreter(str(made.python), release)
-
-        return choose
+        Raises: ReleaseError.
+        """
+        here, package = self.of_python(sys.executable, bug), self.package(bug)
+        if here.release == release:
+            return here
+        packages: tuple[str, ...] = (f"{package}=={release}", *WORKER)
+        modules: tuple[str, ...] = ("numpy", "onnx")
+        if bug.system in self.registry.names():
+            backend = self.registry.get(bug.system)
+            if backend.distribution == package:
+                packages, modules = requirements(backend, release), modules_of(backend)
+        packages = (*packages, *bug.needs)
+        if packages in self.failed:
+            raise self.failed[packages]
+        try:
+            made = environment_of(package, release, packages, modules, self.note)
+        except ReleaseError as error:
+            self.failed[packages] = error
+            raise
+        return Interpreter(str(made.python), release)
 
 
 # -- states ------------------------------------------------------------------------------------
@@ -273,12 +263,6 @@ class Checked:
         )
 
 
-def counts(checked: Iterable[Checked]) -> dict[str, int]:
-    """How many bugs have each change, in the order of BugChange."""
-    by_change = Counter(c.change for c in checked)
-    return {change.value: by_change[change] for change in BugChange if by_change[change]}
-
-
 def judged(bug: Bug, release: str, runs: Sequence[ScriptRun], today: date) -> tuple[BugChange, Bug]:
     """The change that the runs of a bug's script in a release mean, and the bug with its new state.
 
@@ -331,11 +315,11 @@ def _right(bug: Bug, release: str, today: date) -> tuple[BugChange, Bug]:
 class Checker:
     """Runs the scripts of a ledger in one release of each system.
 
-    choose: says where the script of a bug runs. write: whether states move.
+    choose: says where the script of a bug runs, or raises ReleaseError. write: whether states move.
     """
 
     ledger: Ledger
-    choose: Choose
+    choose: Callable[[Bug], Interpreter]
     note: Note
     today: date
     write: bool = True

@@ -6,7 +6,7 @@ import pytest
 
 from nnfuzz.backend.releases import ReleaseError
 from nnfuzz.bugs.bug import BugState, ScriptResult
-from nnfuzz.bugs.checking import BugChange, Checked, Checker, Interpreter, ScriptRun, counts, judged
+from nnfuzz.bugs.checking import BugChange, Checked, Checker, Interpreter, ScriptRun, judged
 from tests.bugs.conftest import BUG, TODAY
 
 RUN = {result.name: ScriptRun(result, "says") for result in ScriptResult}
@@ -98,9 +98,8 @@ def test_a_release_that_cannot_be_installed_ends_no_check(ledger):
     assert (found.change, found.message) == ("cannot run here", "no wheel for this Python")
 
 
-def test_results_are_rows_and_counts():
+def test_results_are_rows():
     back = Checked("numpy/pow", "3.1", BugChange.BACK, "wrong", FIXED, 1.5, "3.0")
     still = Checked("numpy/add", "3.1", BugChange.STILL, "wrong", BUG)
     assert [c.row.status for c in (back, still)] == ["failed", "known"]
     assert (back.row.test, back.row.backend, back.row.level) == ("numpy/pow", "numpy", "3.1")
-    assert counts([still, back, still]) == {"still there": 2, "back": 1}

@@ -86,24 +86,32 @@ def interpreters(made):
 
 
 def test_what_is_installed_has_its_release(interpreters):
-    assert interpreters.of_python()(BUG) == Interpreter(sys.executable, np.__version__)
-    assert interpreters.of_python()(replace(BUG, system="no-such-compiler")).release == ""
-    assert interpreters.of_python()(replace(TOY, package="numpy")).release == np.__version__
-    assert interpreters.of_release(np.__version__)(BUG) == Interpreter(
+    assert interpreters.of_python(sys.executable, BUG) == Interpreter(
         sys.executable, np.__version__
     )
-    assert interpreters.of_python(sys.executable)(BUG).release == np.__version__
+    assert (
+        interpreters.of_python(sys.executable, replace(BUG, system="no-such-compiler")).release
+        == ""
+    )
+    assert (
+        interpreters.of_python(sys.executable, replace(TOY, package="numpy")).release
+        == np.__version__
+    )
+    assert interpreters.of_release(np.__version__, BUG) == Interpreter(
+        sys.executable, np.__version__
+    )
+    assert interpreters.of_python(sys.executable, BUG).release == np.__version__
     with pytest.raises(ReleaseError, match="cannot be run"):
-        interpreters.of_python("/no/python")(BUG)
+        interpreters.of_python("/no/python", BUG)
 
 
 def test_a_release_runs_in_an_environment(interpreters, made):
-    assert interpreters.of_release("1.0")(TOY) == Interpreter(sys.executable, "1.0")
+    assert interpreters.of_release("1.0", TOY) == Interpreter(sys.executable, "1.0")
     assert made[0][0] == "toyrel==1.0"
 
 
 def test_what_cannot_be_installed_is_tried_once(interpreters, made):
     for _ in range(2):
         with pytest.raises(ReleaseError, match=r"toyrel 3\.0 cannot be installed"):
-            interpreters.of_release("3.0")(TOY)
+            interpreters.of_release("3.0", TOY)
     assert len(made) == 1

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
+from collections.abc import Iterable
 from datetime import date
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,7 +16,7 @@ from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base.writing import fields_as_json
 from nnfuzz.bugs.adding import Adder, AdditionKind
 from nnfuzz.bugs.bug import NAMES, Bug, BugError, BugState, bug_of, bug_text
-from nnfuzz.bugs.checking import NEWS, BugChange, Checked, Checker, Interpreters, counts
+from nnfuzz.bugs.checking import NEWS, BugChange, Checked, Checker, Interpreters
 from nnfuzz.bugs.exporting import node_test, pytest_file
 from nnfuzz.bugs.ledger import Ledger
 from nnfuzz.cli.campaigns import known_occurrences
@@ -75,19 +78,17 @@ def add(
     """
     book, registry = Ledger(ledger), BackendRegistry.discover(plugin or [])
 
-    def trusted(folder: Path) -> Consent:
-        return Consent(folder, plugin or [])
-
-    counts: dict[AdditionKind, int] = {}
+    counts = Counter[AdditionKind]()
     with writing(ledger), book.locked(tell):
-        adder = Adder(book, registry, date.today(), trusted)
+        adder = Adder(book, registry, date.today(), partial(Consent, given=plugin or []))
         for done in adder.add_all(campaign):
-            counts[done.kind] = counts.get(done.kind, 0) + 1
+            counts[done.kind] += 1
             suffix = f": {done.message}" if done.message else ""
             typer.echo(f"{done.name}: {done.kind}{suffix}")
-    for name, count in _held_back(campaign, book).items():
+    held_back = known_occurrences(campaign, book.bugs()) if (campaign / FILE).is_file() else {}
+    for name, count in held_back.items():
         typer.echo(f"{name or 'others'}: known, held back {count}x")
-    typer.echo(", ".join(f"{n} {kind}" for kind, n in counts.items()) or "there is no finding")
+    typer.echo(_totals(counts, AdditionKind) or "there is no finding")
     news = {AdditionKind.BACK, AdditionKind.OTHERWISE} & counts.keys()
     raise typer.Exit(FINDINGS if news else OK)
 
@@ -97,22 +98,22 @@ def list_(
     chosen: Chosen = None,
     ledger: LedgerFolder = LEDGER,
     state: Annotated[
-        list[str] | None,
+        list[BugState] | None,
         REPORTED.option("Only those in this state; repeat it for several.", "STATE"),
     ] = None,
 ) -> None:
     """List the bugs with their states, and the releases in which they are."""
-    try:
-        states = set(map(BugState, state or []))
-    except ValueError as error:
-        raise UsageError(f"--state {error}") from error
     bugs = Ledger.opened(ledger).chosen(chosen or [])
-    bugs = {n: b for n, b in bugs.items() if not states or b.state in states}
+    bugs = {n: b for n, b in bugs.items() if not state or b.state in state}
     for name, bug in bugs.items():
         typer.echo(f"{bug.state:9} {name}  {bug.releases_line}  {bug.title[:WIDTH]}".rstrip())
-    counts = {state: sum(b.state is state for b in bugs.values()) for state in BugState}
-    totals = ", ".join(f"{n} {state}" for state, n in counts.items() if n)
+    totals = _totals(Counter(bug.state for bug in bugs.values()), BugState)
     typer.echo(totals or "there is no such bug")
+
+
+def _totals(counts: Counter[Any], order: Iterable[Any]) -> str:
+    """ "3 new, 1 fixed"."""
+    return ", ".join(f"{counts[kind]} {kind}" for kind in order if counts[kind])
 
 
 @bugs.command(cls=Grouped)
@@ -145,11 +146,6 @@ def set_(
     book = Ledger.opened(ledger)
     with writing(ledger), book.locked(tell):
         book.put(bug, _changed(book.bug(bug), fields))
-
-
-def _held_back(campaign: Path, ledger: Ledger) -> dict[str, int]:
-    """How often bugs of the ledger occurred that a campaign did not report; none for a finding."""
-    return known_occurrences(campaign, ledger.bugs()) if (campaign / FILE).is_file() else {}
 
 
 def _changed(bug: Bug, fields: list[str]) -> Bug:
@@ -202,13 +198,9 @@ def check(
     if release and not chosen:
         raise UsageError("name the system that the release is of: nnfuzz bugs check SYSTEM ...")
     book, there = Ledger.opened(ledger), Interpreters(BackendRegistry.discover(plugin or []), tell)
-    checker = Checker(
-        book,
-        there.of_release(release) if release else there.of_python(python or sys.executable),
-        tell,
-        date.today(),
-        not dry_run,
-    )
+    here = partial(there.of_python, python or sys.executable)
+    choose = partial(there.of_release, release) if release else here
+    checker = Checker(book, choose, tell, date.today(), not dry_run)
     done: list[Checked] = []
     with writing(ledger):
         for checked in checker.check_all(book.chosen(chosen or [])):
@@ -217,7 +209,7 @@ def check(
     news = [c.line for c in done if c.change in NEWS]
     rows = [c.row for c in done]
     write_reports(rows, "bugs", f"Bugs of {ledger}", news, junit, summary_md)
-    totals = ", ".join(f"{n} {change}" for change, n in counts(done).items())
+    totals = _totals(Counter(c.change for c in done), BugChange)
     typer.echo(totals or "there is no bug to check")
     if any(c.is_regression for c in done):
         raise typer.Exit(FINDINGS)

@@ -51,7 +51,7 @@ def test_fields_and_states_are_set(ledger):
         (("set", "numpy/pow", "stat=filed"), "write FIELD=VALUE; fields are title"),
         (("set", "numpy/pow", "state=done"), "state: 'done' is none of new, filed"),
         (("show", "numpy/pwo"), "did you mean 'numpy/pow'"),
-        (("list", "--state", "open"), "'open' is none of new, filed"),
+        (("list", "--state", "open"), "'open' is not one of 'new', 'filed'"),
         (("list", "tvm"), "has no bug 'tvm'"),
         (("add", "/no/such/campaign"), "neither a campaign nor a finding"),
     ],
