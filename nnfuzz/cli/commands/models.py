@@ -64,7 +64,7 @@ def show(
 
     One line per input, weight, node and output; sizes that ONNX cannot infer are "?".
     """
-    with computing(SECONDS), making_sense(model):
+    with computing(SECONDS), making_sense(f"the graph in {model}"):
         graph = read_graph(model)
         text = draw(graph) if svg else "\n".join(graph_lines(graph))
     if svg is None:
