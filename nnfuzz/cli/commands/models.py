@@ -90,7 +90,10 @@ def read_graph(path: Path) -> GraphView:
             f"{path} holds no graph: expected the folder of a finding or of a generated model, an "
             "ONNX model, or a graph as JSON"
         )
-    return GraphView.from_json(graph)
+    try:
+        return GraphView.from_json(graph)
+    except ValueError as error:
+        raise UsageError(f"{path} holds a damaged graph: {error}") from error
 
 
 def graph_lines(graph: GraphView) -> list[str]:
