@@ -11,8 +11,8 @@ from nnfuzz.corpus.layout import find_tests
 from nnfuzz.findings.folder import read_finding
 from nnfuzz.vary.faults.catalogue import KINDS
 from scripts.make import models
-from scripts.make.bugs import DOCS, LEDGER, page
-from scripts.make.pages import PAGES
+from scripts.make.pages import DOCS, LEDGER, PAGES
+from scripts.make.pages import bugs_page as page
 from tests.bugs.conftest import BUG
 
 

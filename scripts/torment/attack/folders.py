@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from scripts.torment.attack import Surface
-from scripts.torment.attack.files import judged, opened, special
-from scripts.torment.attack.mutations import mutated, scrambled
+from scripts.torment.attack.files import judged, mutated, opened, scrambled, special
 
 GRAPHS = 12  # generated models of which one is changed
 
