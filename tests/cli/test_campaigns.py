@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from nnfuzz.bugs.bug import BugState
-from nnfuzz.cli.campaigns import Request, known_occurrences, opened_campaign, refuse_finished
+from nnfuzz.cli.campaigns import known_occurrences, refuse_finished
 from nnfuzz.records.config import CampaignConfig, ConfigError
 from nnfuzz.records.rows import Occurrence
 from nnfuzz.store.store import Store
@@ -29,11 +29,6 @@ def test_what_was_killed_between_its_last_test_and_its_summary_goes_on(tmp_path,
         (folder / "summary.json").write_text('{"tests": 28, "not_run": {"export": 2}}')
         with pytest.raises(ConfigError, match="reached its limit"):
             refuse_finished(store, config)
-
-
-def test_what_goes_on_has_a_folder():
-    with pytest.raises(ConfigError, match="needs --out DIR"):
-        opened_campaign(Request(), resume=True).__enter__()
 
 
 def test_known_failures_are_counted_by_bug(tmp_path):

@@ -65,18 +65,6 @@ def test_exporters_are_mixed_unless_one_is_chosen(tmp_path):
     assert {case["opset"] for case in cases} == {18}
 
 
-def test_generate_refuses_a_folder_in_use_and_unknown_operators(corpus, tmp_path, capsys):
-    assert command("generate", "--count", 3, "--seed", 6, *OPTIONS, "--out", corpus) == 2
-    assert "is not empty; choose another folder" in capsys.readouterr().err
-    assert command("generate", "--operators", "Tahn", "--out", tmp_path / "x") == 2
-    assert "did you mean Tan" in capsys.readouterr().err
-    assert not (tmp_path / "x").exists()
-    assert command("generate", "--nodes", 100000, "--out", tmp_path / "x") == 2
-    assert "Invalid value for '--nodes'" in capsys.readouterr().err
-    assert command("generate", "--dtypes", "float3", "--out", tmp_path / "x") == 2
-    assert "there is no dtype 'float3'; there are float32, float64" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("name", ["replay", "reduce"])
 @pytest.mark.parametrize(
     "file, size, message",

@@ -19,6 +19,7 @@ QUICK = ("--exporter", "direct", "--nodes", 2)
         (("--dtypes", "float31"), "there is no dtype 'float31'"),
         (("--engine", "direkt"), "there is no engine 'direkt'; did you mean 'direct'?"),
         (("--opset", "99"), "reaches the opsets"),
+        (("--nodes", 100000), "Invalid value for '--nodes'"),
         (("--max-bytes", "lots"), "'lots' is not a size"),
         (("--max-bytes", "10"), "too large"),
         (("--backend", "onxruntime"), "did you mean 'onnxruntime'"),

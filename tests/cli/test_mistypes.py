@@ -54,13 +54,6 @@ def test_an_argument_too_many(options, message):
     assert done.returncode == 2 and message in done.stderr
 
 
-def test_an_option_of_the_file_that_stands_in_no_table(tmp_path):
-    (tmp_path / "nnfuzz.toml").write_text("backend = ['tvm']\n")
-    done = nnfuzz("fuzz", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "'backend' stands in no table: put it under [fuzz]" in done.stderr
-
-
 def test_a_model_in_another_form(tmp_path):
     with pytest.raises(UsageError, match="is no ONNX model: export it"):
         _model_file(tmp_path / "net.pt")

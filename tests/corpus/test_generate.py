@@ -61,13 +61,6 @@ def test_models_that_are_too_large_are_passed_over(produce, tmp_path):
     assert not (tmp_path / "c").exists()
 
 
-def test_foreign_folders_are_left_alone(produce, tmp_path):
-    (tmp_path / "thesis.tex").write_text("x")
-    with pytest.raises(Unreadable, match="not empty"):
-        list(fill(tmp_path, PLAN, produce))
-    assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
-
-
 def test_hopeless_settings_end(tmp_path):
     asked = []
 
@@ -89,13 +82,6 @@ def test_settings_that_the_producer_refuses_leave_no_folder(tmp_path):
     with pytest.raises(ValueError, match="unknown operator"):
         list(fill(tmp_path / "c", PLAN, refuse))
     assert not (tmp_path / "c").exists()
-
-
-def test_a_file_in_the_place_of_the_folder_is_refused(produce, tmp_path):
-    (tmp_path / "c").write_text("x")
-    with pytest.raises(Unreadable, match="is not a folder"):
-        list(fill(tmp_path / "c", PLAN, produce))
-    assert (tmp_path / "c").read_text() == "x"
 
 
 @dataclass(frozen=True)
