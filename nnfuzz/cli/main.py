@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import CompletionItem  # type: ignore[attr-defined]
 
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.text import one_line
@@ -93,6 +94,11 @@ class _Nnfuzz(GroupedGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """Completes the name of a command, of which none is imported for that."""
+        names = (name for name in COMMANDS if name.startswith(incomplete))
+        return [CompletionItem(name, help=COMMANDS[name][1]) for name in names]
 
     def invoke(self, ctx: Any) -> object:
         """Turns an exception by which a plug-in or library would end the program into an error.
