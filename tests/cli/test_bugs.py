@@ -14,7 +14,7 @@ from tests.bugs.conftest import BUG, ledger
 from tests.command import nnfuzz
 
 __all__ = ["ledger"]
-OURS = Path(__file__).parents[3] / "docs" / "bugs"
+OURS = Path(__file__).parents[2] / "docs" / "bugs"
 
 
 def test_a_campaign_is_added_listed_and_shown(finding, plugin, tmp_path):

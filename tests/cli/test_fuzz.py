@@ -1,17 +1,105 @@
-"""`nnfuzz fuzz` in a CI: reports, a baseline, a focus."""
+"""`nnfuzz fuzz`: sessions, exit codes, known failures, a focus, and what a CI gets."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from nnfuzz.backend.registry import BackendRegistry
-from nnfuzz.cli.campaigns import known_failures
+from nnfuzz.bugs.bug import BugState
+from nnfuzz.cli.campaigns import known_failures, known_occurrences, refuse_finished
+from nnfuzz.cli.commands.fuzz import exit_code, nothing_ran
+from nnfuzz.cli.errors import FAULT, FINDINGS, OK, USAGE
+from nnfuzz.records.config import CampaignConfig, ConfigError
+from nnfuzz.records.rows import Occurrence
 from nnfuzz.store.store import Store
-from tests.command import told
+from nnfuzz.store.summary import Summary, SuspectedHang
+from nnfuzz.testcase.identity import Numbered
+from tests.attacks import samples
+from tests.bugs.conftest import BUG
+from tests.command import nnfuzz, told
+
+
+@pytest.mark.parametrize(
+    "summary", [None, "{", "[]", '{"tests": 29}', '{"tests": 9, "not_run": {"export": 20}}']
+)
+def test_what_was_killed_between_its_last_test_and_its_summary_goes_on(tmp_path, summary):
+    folder = samples.campaign(tmp_path / "c")  # of 30 tests
+    with Store.open(folder) as store:
+        config = CampaignConfig.from_json(store.config())
+        if summary is not None:
+            (folder / "summary.json").write_text(summary)
+        refuse_finished(store, config)
+        (folder / "summary.json").write_text('{"tests": 28, "not_run": {"export": 2}}')
+        with pytest.raises(ConfigError, match="reached its limit"):
+            refuse_finished(store, config)
+
+
+def test_known_failures_are_counted_by_bug(tmp_path):
+    own, gone = BUG.signatures[0], "1" * 12
+    with Store.create(tmp_path / "campaign", {"seed": 1}) as store:
+        store.sessions.begin()
+        for index, (signature, bucket) in enumerate(
+            [(own, "known"), (own, "known"), (gone, "known"), ("2" * 12, "known"), (own, "finding")]
+        ):
+            test = Numbered(1, index)
+            store.occurrences.add(Occurrence(signature, test, bucket, "toy crash compile"))
+    duplicate = replace(
+        BUG, signatures=(gone,), keys=(), state=BugState.DUPLICATE, duplicate_of="numpy/pow"
+    )
+    bugs = {"numpy/gone": duplicate, "numpy/pow": BUG}
+    assert known_occurrences(tmp_path / "campaign", bugs) == {"numpy/pow": 3, "": 1}
+
+
+HANG = SuspectedHang(Numbered(1, 19), "toy", "O0", "compile", 30.0)
+
+
+@pytest.mark.parametrize(
+    "summary, interrupted, code, why",
+    [
+        (Summary(), False, USAGE, "the time was over before the first one"),
+        (Summary(), True, USAGE, "interrupted before the first one ended"),
+        (Summary(not_run={"export": 3}), False, USAGE, "no index gave a model (export 3)"),
+        (Summary(not_run={"fault": 3}, faults=3), False, FAULT, "nnfuzz itself failed"),
+        (
+            Summary(unconfirmed_hangs=(HANG, HANG)),
+            False,
+            USAGE,
+            "2 look like hangs: --resume confirms them",
+        ),
+    ],
+)
+def test_a_campaign_without_a_test_says_why_and_fails(summary, interrupted, code, why):
+    assert exit_code(summary) == code
+    assert why in nothing_ran(summary, interrupted)
+
+
+@pytest.mark.parametrize(
+    "findings, faults, code", [(0, 0, OK), (1, 0, FINDINGS), (0, 2, FAULT), (1, 2, FINDINGS)]
+)
+def test_what_is_not_confirmed_is_no_finding(findings, faults, code):
+    summary = Summary(tests=9, findings=findings, faults=faults, flaky=3, unconfirmed_hangs=(HANG,))
+    assert exit_code(summary) == code
+
+
+def test_no_time_for_a_single_test(tmp_path):
+    done = nnfuzz("fuzz", "-b", "onnxruntime", "--time", "0.000001s", "--out", tmp_path / "out")
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stderr.startswith("note: starting the compilers and PyTorch")
+    assert "error: not a single test was run: the time was over" in done.stderr
+    assert "nothing found" not in done.stdout
+
+
+def test_a_part_without_any_index_is_no_failure(tmp_path):
+    fuzz = ("fuzz", "-b", "onnxruntime", "--seed", "7", "--set", "shard=2/8", "--set", "probe=0")
+    done = nnfuzz(*fuzz, "--tests", "1", "--out", tmp_path / "out", "--quiet")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "part 2/8 of --tests 1 is empty" in done.stderr and "error" not in done.stderr
+
 
 pytest.importorskip("onnxruntime")
 

@@ -15,7 +15,7 @@ from nnfuzz.library.model_check import ModelCheck
 from tests.command import nnfuzz
 
 pytest.importorskip("onnxruntime")
-OFF = Path(__file__).parents[2] / "library" / "off.py"
+OFF = Path(__file__).parents[1] / "library" / "off.py"
 HEAD = '<ir_version: 8, opset_import: ["" : 17, "com.acme" : 1]> m '
 BODY = "(float[n, 3] x, float[3] b) => (float[n, 3] y) { a = Add(x, b)  y = Tanh(a) }"
 GIVEN = {"x": np.ones((2, 3), np.float32), "b": np.zeros(3, np.float32)}
