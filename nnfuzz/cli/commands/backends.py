@@ -18,7 +18,6 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.configuration import chosen_backends, exporter_names, make_config
 from nnfuzz.campaign.session import run_probes
 from nnfuzz.cli.campaigns import default_folder
-from nnfuzz.cli.commands.ops import print_refused
 from nnfuzz.cli.errors import FINDINGS, OK, plain_message, tell, writing
 from nnfuzz.cli.options import OTHERS, SUPPORT, TESTED, Plugins
 from nnfuzz.cli.progress import Interrupt, watcher
@@ -145,6 +144,12 @@ def _print_support(name: str, support: Support) -> None:
         f"{len(failing)} always fail"
     )
     print_refused(support)
+
+
+def print_refused(support: Support) -> None:
+    """Prints each signature that a backend refuses, with the reason."""
+    for key, why in sorted(support.refused().items()):
+        print(f"  {key}: {why}")
 
 
 def overview(registry: BackendRegistry) -> Iterator[str]:

@@ -18,6 +18,7 @@ from nnfuzz.backend.releases import known_release
 from nnfuzz.base.files import cache_folder
 from nnfuzz.check.instances import SignatureTypes
 from nnfuzz.check.versions import NOTHING_KEPT, Judgements, legal_signatures
+from nnfuzz.cli.commands.backends import print_refused
 from nnfuzz.cli.errors import FINDINGS, OK, UsageError, tell
 from nnfuzz.cli.options import AMOUNT, MODELS, TESTED, Plugins
 from nnfuzz.cli.progress import steps
@@ -124,12 +125,6 @@ def _show_support(name: str, plugins: list[Path]) -> None:
             f"{file.signatures} signatures known, {len(file.support.refused())} refused"
         )
         print_refused(file.support)
-
-
-def print_refused(support: Support) -> None:
-    """Prints each signature that a backend refuses, with the reason."""
-    for key, why in sorted(support.refused().items()):
-        print(f"  {key}: {why}")
 
 
 LOG_WIDTH = 180
