@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from types import MappingProxyType
 
 import numpy as np
@@ -37,12 +37,11 @@ from nnfuzz.materialize.module import execute, tensors
 from nnfuzz.materialize.opsets import DYNAMIC, opset_range
 from nnfuzz.operators.carriers import array
 from nnfuzz.operators.registry import OpRegistry
-from nnfuzz.sandbox.events import Limits
-from nnfuzz.sandbox.forkserver import ForkClient, ForkServer
+from nnfuzz.sandbox.forkserver import ForkClient
 from nnfuzz.sandbox.job import Job, Report, Service, does
 from nnfuzz.sandbox.sandbox import Sandbox
 from nnfuzz.testcase.case import CaseConfig, TestCase
-from nnfuzz.testcase.client import A, ProducerClient, ProducerError
+from nnfuzz.testcase.client import A, ProducerClient, ProducerError, reference_sandbox
 from nnfuzz.testcase.foreign import computed, with_outputs
 from nnfuzz.testcase.identity import ForeignId
 from nnfuzz.testcase.jobs import (
@@ -58,9 +57,6 @@ from nnfuzz.testcase.jobs import (
 COLLECTED = (10_000, 10, 50)
 """Thresholds of the garbage collector: by default it takes a twentieth of the time of a producer,
 whose test cases hold no cycles to speak of."""
-REFERENCE_WORKER = "nnfuzz.testcase.jobs:reference_service"
-REFERENCE_PRELOAD = ("numpy", "onnx.reference", "nnfuzz.testcase.jobs")
-REFERENCE_LIMITS = Limits(seconds=30.0)
 
 
 class CaseBench:
@@ -266,8 +262,7 @@ class LocalProducer(ProducerClient):
 
     @cached_property
     def _sandbox(self) -> Sandbox:  # type: ignore[override]
-        start = partial(ForkServer, REFERENCE_PRELOAD)
-        return Sandbox(REFERENCE_WORKER, {}, REFERENCE_LIMITS, self._server, start)
+        return reference_sandbox(self._server)
 
     def close(self) -> None:
         if "_sandbox" in vars(self):

@@ -12,7 +12,7 @@ from nnfuzz.backend.outcome import Outcome
 from nnfuzz.base.reading import Json, Unreadable
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.sandbox.events import Death, Limits, Reply, Trouble, WorkerFault, event_line
-from nnfuzz.sandbox.forkserver import ForkServer
+from nnfuzz.sandbox.forkserver import ForkClient, ForkServer
 from nnfuzz.sandbox.job import Job
 from nnfuzz.sandbox.sandbox import Sandbox
 from nnfuzz.testcase.case import NotProduced, TestCase
@@ -38,6 +38,9 @@ PRELOAD = (
     "nnfuzz.compare.verdict",
 )
 LIMITS = Limits(seconds=120.0)
+REFERENCE_WORKER = "nnfuzz.testcase.jobs:reference_service"
+REFERENCE_PRELOAD = ("numpy", "onnx.reference", "nnfuzz.testcase.jobs")
+REFERENCE_LIMITS = Limits(seconds=30.0)
 _REFUSALS = (
     "KeyError",
     "ValueError",
@@ -174,3 +177,9 @@ def working(event: Reply[A] | Trouble) -> Reply[A] | Trouble:
 def blames_settings(error_type: str) -> bool:
     """Whether a producer that raises this while it starts refuses its configuration."""
     return error_type.rpartition(".")[2] in _REFUSALS
+
+
+def reference_sandbox(server: ForkClient | None) -> Sandbox:
+    """A worker that only computes references, without PyTorch. server: None for a new one."""
+    start = partial(ForkServer, REFERENCE_PRELOAD)
+    return Sandbox(REFERENCE_WORKER, {}, REFERENCE_LIMITS, server, start)
