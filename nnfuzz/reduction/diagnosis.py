@@ -413,20 +413,15 @@ def _first_alone(trials: Trials, question: CandidateQuestion, exposed: Tried) ->
 def _at_fault(
     trials: Trials, question: CandidateQuestion, best: Tried, failure: Failure
 ) -> Hypothesis | None:
-    """Which operator of a failing pair still fails with a plain one in the other's place;
-    None if neither or both do.
+    """That the first operator of a failing pair still fails with a plain one in the place of the
+    second; None if it does not.
     """
     nodes = _nodes(best)
     if len(nodes) < 2 or best.case is None:
         return None
-    case, graph, last = best.case, best.case.graph, nodes[-1]
-    made = [name for name in dict.fromkeys(last.inputs) if name in graph.makers]
-    reader = trials.run(case, (Edit("makers", last.outputs[0]),), question)
+    case, graph = best.case, best.case.graph
     at_fault = set[Hypothesis]()
-    if _fails_by_pair(trials, question, reader, failure):
-        dtypes = sorted({graph.dtypes[name] for name in made})
-        at_fault.add(Hypothesis(Claim.CANNOT_TAKE, last.op, f"({', '.join(dtypes)})"))
-    for name in made:
+    for name in dict.fromkeys(name for name in nodes[-1].inputs if name in graph.makers):
         readers = (trials.run(case, (Edit("readers", name, r),), question) for r in READERS)
         if any(_fails_by_pair(trials, question, tried, failure) for tried in readers):
             maker = graph.makers[name].op

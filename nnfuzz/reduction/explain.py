@@ -22,10 +22,12 @@ from nnfuzz.compare.mismatch import MismatchKind
 from nnfuzz.compare.reference import ReferenceFault
 from nnfuzz.compare.verdict import compare
 from nnfuzz.ir.dtypes import DType, held, plain
-from nnfuzz.ir.graph import Graph, GraphError, Node
+from nnfuzz.ir.graph import Graph, GraphError, Node, Value, pruned
+from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.families.composite import Composite
 from nnfuzz.operators.operator import ConstraintError, OpSpec
 from nnfuzz.operators.registry import OpRegistry
+from nnfuzz.reduction.edit import READERS
 from nnfuzz.reduction.information import Explained, differences
 from nnfuzz.reduction.simplicity import declaration
 from nnfuzz.reduction.subject import Inapplicable, Subject, rebuilt, restricted
@@ -220,9 +222,7 @@ def _relations(
         lo, hi = np.minimum(ends[1], ends[2]), np.maximum(ends[1], ends[2])
         return {name: Envelope(right.dtype, ends[0], lo, hi, right.any)}
 
-    if right.dtype.is_bool:
-        yield Hypothesis(Claim.RETURNS, operator, "the contrary"), moved(np.logical_not)
-    else:
+    if not right.dtype.is_bool:
         yield Hypothesis(Claim.RETURNS, operator, "0"), moved(np.zeros_like)
         yield Hypothesis(Claim.OFF, operator, "one too large"), moved(lambda end: end + 1)
         yield Hypothesis(Claim.OFF, operator, "one too small"), moved(lambda end: end - 1)
@@ -259,8 +259,6 @@ def _forms(
     """How the same numbers may be arranged instead: ways to do it, in words."""
     if len(right) > 1:
         yield Claim.RETURNS, "its result transposed", lambda x: x.swapaxes(-1, -2)
-    if len(right) > 2:
-        yield Claim.RETURNS, "its result with reversed axes", np.transpose
     if actual != right and [d for d in actual if d != 1] == [d for d in right if d != 1]:
         lost = len(right) - len(actual)
         way = "loses" if lost > 0 else "adds" if lost else "moves"
@@ -322,16 +320,12 @@ def _alternatives(subject: Subject) -> Iterator[tuple[Hypothesis, Subject]]:
                 op = type(node.op)(**{**node.op.attributes, name: other})
                 claimed = Hypothesis(Claim.IGNORES, node.op.name, name)
                 yield from _made(claimed, subject, node, op, node.inputs)
-        for i, name in enumerate(node.inputs):
+        for i in range(len(node.inputs)):
             fewer = node.op.without_input(i)
             if fewer is not None:
                 rest = (*node.inputs[:i], *node.inputs[i + 1 :])
                 claimed = Hypothesis(Claim.IGNORES, node.op.name, f"input {i}")
                 yield from _made(claimed, subject, node, fewer, rest)
-            elif name in subject.params and i > 0:
-                zeros = {**subject.params, name: np.zeros_like(subject.params[name])}
-                claimed = Hypothesis(Claim.ZERO_INPUT, node.op.name, str(i))
-                yield claimed, replace(subject, params=zeros)
 
 
 def _roundings(subject: Subject) -> Iterator[tuple[Hypothesis, Subject]]:
@@ -390,3 +384,26 @@ def with_operator(subject: Subject, node_name: str, other: type[OpSpec]) -> Subj
     nodes = [Node(op, n.inputs, n.outputs) if n is node else n for n in graph.nodes]
     made = rebuilt(Graph(graph.values, nodes, graph.inputs, graph.weights, graph.outputs), {})
     return restricted(subject, made, {})
+
+
+def read_by(subject: Subject, name: str, reader: str, registry: OpRegistry) -> Subject:
+    """The part of the graph that computes a value, followed by one of READERS: if the failure
+    stays, the operator that read the value is not needed for it.
+
+    Raises: Inapplicable.
+    """
+    graph, type_, equal = subject.graph, subject.graph.type(name), reader == READERS[0]
+    right, out = f"{name}_right", f"{name}_read"
+    wide = DType.FLOAT64 if type_.dtype.is_float else DType.INT64
+    dtype = DType.BOOL if equal else wide
+    if dtype is type_.dtype:
+        raise Inapplicable(f"{name} is of the widest dtype")
+    if reader not in registry:
+        raise Inapplicable(f"there is no {reader}")
+    params = {right: subject.values[name]} if equal else {}
+    op = registry.get(reader)(**({} if equal else {"to": dtype}))
+    values = {**graph.values, out: Value(out, TensorType(dtype, type_.shape))}
+    values |= {given: Value(given, type_) for given in params}
+    nodes = [*graph.nodes, Node(op, (name, *params), (out,))]
+    made = pruned(values, nodes, [*graph.inputs, *params], graph.weights, [out])
+    return restricted(subject, made, params)

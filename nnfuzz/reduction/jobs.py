@@ -63,7 +63,7 @@ class Prepare(Job[Prepared | Rejected]):
     Edits that are no steps of reduction, but experiments (nnfuzz.reduction.diagnosis): "redrawing",
     other inputs and weights by a seed; "operators", another operator at a node; "importing", the
     graph that an exporter wrote, or one node of it, in the direct form, without an attribute where
-    the value names one; "readers" and "makers", see nnfuzz.reduction.neighbours.
+    the value names one; "readers", see nnfuzz.reduction.explain.read_by.
     """
 
     case: TestCase

@@ -21,7 +21,7 @@ from nnfuzz.materialize.errors import ExportError, MaterializeError, OpsetError
 from nnfuzz.materialize.liveness import without_dead_nodes
 from nnfuzz.materialize.validity import invalid
 from nnfuzz.reduction.edit import EXPERIMENTS, MERGED, Edit, Group, groups
-from nnfuzz.reduction.explain import Altered, explained, small_families, with_operator
+from nnfuzz.reduction.explain import Altered, explained, read_by, small_families, with_operator
 from nnfuzz.reduction.information import Explained
 from nnfuzz.reduction.jobs import (
     Explain,
@@ -33,7 +33,6 @@ from nnfuzz.reduction.jobs import (
     Proposed,
     Rejected,
 )
-from nnfuzz.reduction.neighbours import made_plainly, read_by
 from nnfuzz.reduction.passes import applied, proposed
 from nnfuzz.reduction.subject import Inapplicable, Subject
 from nnfuzz.sandbox.job import Report, does
@@ -99,8 +98,6 @@ class ReduceService(BenchService):
         registry = self.bench.registry
         if edit.by == "readers":
             return read_by(subject, edit.target, edit.value, registry)
-        if edit.by == "makers":
-            return made_plainly(subject, edit.target, registry)
         try:
             other = registry.get(edit.value)
         except KeyError as error:

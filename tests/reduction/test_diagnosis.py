@@ -24,12 +24,11 @@ from nnfuzz.reduction.candidate import CandidateQuestion
 from nnfuzz.reduction.case import CONFIRMATIONS, ReduceConfig, _confirming, _shortened, reduce_case
 from nnfuzz.reduction.culprit import _is_of
 from nnfuzz.reduction.diagnosis import diagnose
-from nnfuzz.reduction.explain import explained, family_of
+from nnfuzz.reduction.explain import explained, family_of, read_by
 from nnfuzz.reduction.healing import CONSTANT, OPERANDS, healed, narrowest_cause, shared_key
 from nnfuzz.reduction.information import bits, differences, enough
-from nnfuzz.reduction.neighbours import made_plainly, read_by
 from nnfuzz.reduction.servers import Servers
-from nnfuzz.reduction.subject import Inapplicable, Subject
+from nnfuzz.reduction.subject import Subject
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.identity import Numbered, Probe
 from nnfuzz.testcase.producer import Producer
@@ -203,12 +202,6 @@ def test_an_attribute_that_is_ignored():
     assert consistent(made, {"y": softmax(x, 1) * np.float32(1.01)}) == []
 
 
-def test_an_input_that_is_ignored():
-    x, bound = X.astype(np.float32), np.array(0.5, np.float32)
-    made = subject("Mul", x, bound)
-    assert consistent(made, {"y": x * 0}) == ["Mul takes input 1 for 0"]
-
-
 def test_digits_that_are_lost():
     made = subject("Exp", X)
     found = consistent(made, {"y": np.exp(X.astype(np.float32)).astype(np.float64)})
@@ -374,7 +367,7 @@ def test_a_mode_and_what_a_body_holds_stand_for_an_operator():
 # Two operators that fail together: the one at fault still fails with a plain one beside it.
 
 
-PLAIN = {"makers": ("Where", 0), "readers": ("Equal", 1)}
+PLAIN = {"readers": ("Equal", 1)}
 
 
 class Pairs:
@@ -408,8 +401,7 @@ class Pairs:
     "wrong, told",
     [
         (("Not",), "Not (float32) is wrong for whatever reads it"),
-        (("Sign",), "Sign (float32) cannot take what is computed"),
-        (("Not", "Sign"), ""),  # each is enough: there are two
+        (("Sign",), ""),
     ],
 )
 def test_the_one_at_fault_fails_with_a_plain_operator(wrong, told):
@@ -425,7 +417,7 @@ def test_a_fusion_needs_both():
     made = graph(("Not", "x", "h"), ("Sign", "h", "y"))
     best = fails(made, ("Sign",))
     found = diagnose(slots, CandidateQuestion(("O0", "O1"), True), [best], best.failing[0][0], ())
-    assert found.explanations == () and ("Where", "Sign") in slots.tried
+    assert found.explanations == () and ("Not", "Equal") in slots.tried
 
 
 def hangs(*levels):
@@ -583,7 +575,7 @@ def test_different_attributes_of_one_operator_are_different_causes():
     assert str(healed(["mode", "axis"], "Pad")) == "Pad is right without mode or axis"
 
 
-# Plain operators in place of what reads a value, or of what makes it.
+# Plain operators in place of what reads a value.
 
 
 ROWS = np.array([1, 2, 65535], np.uint16)
@@ -609,15 +601,3 @@ def test_a_value_is_read_in_a_wider_dtype(pair):
     made = read_by(pair, "h", "Cast", REGISTRY).checked()
     assert made.values["h_read"].dtype == np.int64
     assert made.values["h_read"].tolist() == [65534, 65533, 0]
-
-
-def test_a_reader_is_fed_with_what_is_chosen(pair):
-    made = made_plainly(pair, "y", REGISTRY).checked()
-    assert [node.op.name for node in made.graph.nodes] == ["Where", "Sign"]
-    assert made.values["h"].tolist() == pair.values["h"].tolist()
-    assert made.values["y"].tolist() == pair.values["y"].tolist()
-
-
-def test_what_reads_inputs_alone_has_no_maker(pair):
-    with pytest.raises(Inapplicable, match="nothing that is computed"):
-        made_plainly(pair, "h", REGISTRY)

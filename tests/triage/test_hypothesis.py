@@ -13,7 +13,6 @@ KEYS = {
     "Softmax ignores axis": Hypothesis(Claim.IGNORES, "Softmax", "axis"),
     "ignores axis=-1": Hypothesis(Claim.IGNORES, detail="axis=-1"),
     "Mean ignores input 2": Hypothesis(Claim.IGNORES, "Mean", "input 2"),
-    "Mul takes input 1 for 0": Hypothesis(Claim.ZERO_INPUT, "Mul", "1"),
     "a fusion rounds float32 to bfloat16": Hypothesis(
         Claim.ROUNDS, "a fusion", "float32 to bfloat16"
     ),
@@ -24,7 +23,6 @@ KEYS = {
     "Variadic of more than two operands": Hypothesis(Claim.MANY_OPERANDS, "Variadic"),
     "is right without constants": Hypothesis(Claim.ALL_CONSTANTS),
     "Conv is right without strides or pads": Hypothesis(Claim.WITHOUT, "Conv", "strides or pads"),
-    "Add (float32) cannot take what is computed": Hypothesis(Claim.CANNOT_TAKE, "Add", "(float32)"),
     "follows from tvm: Add cannot take what is computed": Hypothesis(
         Claim.FOLLOWS, detail="tvm: Add cannot take what is computed"
     ),
