@@ -259,7 +259,6 @@ class AttentionWindowed(Attention):
     """
 
     since = 25
-    plain = Attention
     window = Choice(((0, None), (2, None), (None, 1), (1, 2), (3, 0)))
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 
 from nnfuzz.ir.dtypes import BOOLS, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
-from nnfuzz.operators.body import Body, BodyStep, Execution
+from nnfuzz.operators.body import Body, BodyStep
 from nnfuzz.operators.families.composite import Moves
 from nnfuzz.operators.families.control import DTYPES, ControlFlow, drawn_body
 from nnfuzz.operators.intervals import Interval
@@ -115,18 +114,6 @@ class Loop(ControlFlow):
         whole = [apply(Moves(lambda *ts: torch.stack(ts)), *stack)] if self.stacked else []
         return [*(apply(COPY, state) for state in states), *whole]
 
-    def executed(self, *values):
-        once = self.trips == 1 and not self.stacked and not self.counted
-        return Execution(self.body, tuple(range(len(values))), self.carried) if once else None
-
-    def turns(self, *values):
-        return self.trips
-
-    def read(self, turn, states, *values):
-        start, others = values[: self.carried], values[self.carried :]
-        number = [np.full_like(values[0], turn)] * self.counted
-        return [*(states[: self.carried] or start), *others, *number]
-
     def onnx(self, emit, *values):
         type_ = emit.type(values[0])
         count, condition = "", ""
@@ -197,10 +184,6 @@ class If(ControlFlow):
         self.then_branch.check([x, *others])
         branches = [body.compose(apply, [x, *others]) for body in self.bodies]
         return [apply(logic.Where(), condition, a, b) for a, b in zip(*branches, strict=True)]
-
-    def executed(self, x, condition, *others):
-        body = self.then_branch if condition else self.else_branch
-        return Execution(body, (0, *range(2, 2 + len(others))), self.results)
 
     def feasible(self, x, condition, *others):
         return all(body.ranges([x, *others]) is not None for body in self.bodies)
@@ -274,13 +257,6 @@ class Scan(ControlFlow):
 
     def cost(self, x, *_):
         return x.shape[self.axis] * self.body.cost(_slice(x, self.axis))
-
-    def turns(self, x, *_):
-        return x.shape[self.axis]
-
-    def read(self, turn, states, x, state, *others):
-        part = x.take(-1 - turn if self.reverse else turn, self.axis)
-        return [*(states[:1] or [state]), part, *others]
 
     def value_range(self, x, state, *others):
         """Bounds of the states; unbounded if they still grow after SETTLED steps."""

@@ -29,7 +29,7 @@ from nnfuzz.experiment.result import Result, Workbench, form_of
 from nnfuzz.materialize.validity import invalid
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.client import ProducerError
-from nnfuzz.triage.mismatch import wrong_outputs
+from nnfuzz.triage.mismatch import first_wrong
 from nnfuzz.triage.signature import Details, ErrorDetails, Failure, RefusalDetails, failures
 from nnfuzz.triage.survey import patience
 
@@ -222,10 +222,10 @@ def localise(
     failing = [level for level, answer in levels.items() if answer == FAILS]
     if not failing:
         return None
-    evidence = [_levels_sentence(levels, runner.name)]
+    answers = ", ".join(f"{level}: {answer}" for level, answer in levels.items())
     accused = search.blame(failing)
     level, passes, sentences = _in_pipeline(search, levels, failing[0], accused)
-    evidence += sentences
+    evidence = [f"levels of {runner.name}: {answers}", *sentences]
     operator = value = ""
     if failure.kind is OutcomeKind.MISMATCH:
         operator, value, sentence = _first_wrong(case, level, runner, producer)
@@ -300,11 +300,6 @@ def _error(details: Details) -> tuple[str, str, str]:
     return details.error or "", details.signal or "", details.message or ""
 
 
-def _levels_sentence(levels: Mapping[str, str], backend: str) -> str:
-    answers = ", ".join(f"{level}: {answer}" for level, answer in levels.items())
-    return f"levels of {backend}: {answers}"
-
-
 def _ablated(level: str, fired: Sequence[str] | None, passes: Sequence[str]) -> str:
     if fired is None:
         return "the backend does not tell which passes run"
@@ -329,12 +324,11 @@ def _first_wrong(
         return "", "", "the model cannot be exported with every value as an output"
     result = examine(exposed, runner, producer, [level])
     (outcome,) = result.outcomes
-    wrong = {m.output for m in wrong_outputs(result.verdict) if m.target == outcome.target}
-    for node in exposed.graph.nodes:
-        for name in node.outputs:
-            if name in wrong:
-                sentence = f"with every value as an output, the first wrong one is {name}, "
-                return node.op, name, sentence + f"computed by {node.op}"
+    order = [name for node in exposed.graph.nodes for name in node.outputs]
+    if wrong := first_wrong(result.verdict, [outcome.target], order):
+        operator = exposed.graph.makers[wrong.output].op
+        sentence = f"with every value as an output, the first wrong one is {wrong.output}, "
+        return operator, wrong.output, f"{sentence}computed by {operator}"
     if not outcome.ok:
         return "", "", f"with every value as an output: {outcome.kind} in {outcome.stage}"
     return "", "", "with every value as an output nothing is wrong: it takes a fusion"

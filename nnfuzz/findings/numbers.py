@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,35 +16,6 @@ from nnfuzz.triage.title import attributes_that_matter
 
 MOST_ELEMENTS = 200
 """Elements of all arrays up to which they are printed whole: about a screen of them."""
-
-
-def operand_rows(finding: Finding, wrong: WrongOutput) -> list[str]:
-    """The elements of inputs and weights at the place of the worst element, "x[1, 2] = 0.5".
-
-    Empty unless the model is a single operator and broadcasting takes all of them to its output.
-    """
-    nodes = finding.case.graph.nodes
-    expected = finding.case.expected.get(wrong.output)
-    if len(nodes) != 1 or not wrong.worst or expected is None:
-        return []
-    arrays, index = {**finding.case.inputs, **finding.case.weights}, wrong.worst.index
-    places = {name: _place(a.shape, expected.shape, index) for name, a in arrays.items()}
-    if None in places.values():
-        return []
-    return [
-        f"{name}{list(at or ())} = {plain(arrays[name])[at].item()!r}"
-        for name, at in places.items()
-    ]
-
-
-def _place(
-    shape: Sequence[int], whole: Sequence[int], index: Sequence[int]
-) -> tuple[Any, ...] | None:
-    """The index in an operand of a shape; None if broadcasting does not take it to the whole."""
-    pairs = list(zip(reversed(shape), reversed(whole), reversed(index)))
-    if len(pairs) < len(shape) or any(n not in (1, size) for n, size, _ in pairs):
-        return None
-    return tuple(0 if n == 1 else at for n, _, at in reversed(pairs))
 
 
 def whole_arrays(finding: Finding) -> str:

@@ -27,7 +27,7 @@ from nnfuzz.materialize.older import at_oldest_opset
 from nnfuzz.records.finding import Finding
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.client import ProducerClient
-from nnfuzz.triage.signature import Failure, export_failure, habits_of, same_silent_death
+from nnfuzz.triage.signature import Failure, export_failure, same_silent_death
 
 
 class ReplayResult(StrEnum):
@@ -107,15 +107,9 @@ def _levels(finding: Finding, runner: BackendRunner) -> Sequence[str]:
 
 
 def _same(one: Failure, other: Failure) -> bool:
-    """Whether the signatures agree, or one habit of a finding that older rules gave several, or
-    deaths without a word of which not both are located.
-    """
-    mine, theirs = (failure.signature.details for failure in (one, other))
-    return (
-        one.signature.hash == other.signature.hash
-        or same_silent_death(mine, theirs)
-        or not set(habits_of(mine)).isdisjoint(habits_of(theirs))
-    )
+    """Whether the signatures agree, or deaths without a word of which not both are located."""
+    mine, theirs = one.signature, other.signature
+    return mine.hash == theirs.hash or same_silent_death(mine.details, theirs.details)
 
 
 def same_kind(one: Failure, other: Failure) -> bool:

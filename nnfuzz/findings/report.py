@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 import platform
 import re
 from dataclasses import dataclass
@@ -18,7 +17,6 @@ from nnfuzz.findings import text
 from nnfuzz.findings.numbers import (
     accuracy_rows,
     clauses,
-    operand_rows,
     reference_value,
     whole_arrays,
 )
@@ -74,7 +72,6 @@ def _rendered(finding: Finding) -> str:
             accuracy=accuracy_rows(finding, wrong) if wrong else [],
             clauses=clauses(finding),
             reference=reference_value(finding, wrong) if wrong and not case.fault else "",
-            operands=operand_rows(finding, wrong) if wrong else [],
             arrays=whole_arrays(finding),
             bisections=finding.origin.bisection,
             explanations=list(map(str, finding.diagnosis.explanations)),
@@ -284,26 +281,10 @@ def level_row(finding: Finding, outcome: Outcome) -> dict[str, str]:
         if worst:
             detail += f", {worst.actual} for {worst.expected}"
         return row | {"outcome": "mismatch", "stage": "compare", "detail": detail}
-    if right := _value_beside(finding, outcome):
-        return row | {"outcome": outcome.kind.value, "detail": right}
     message = outcome.message.strip().partition("\n")[0]
     error = outcome.error_type.rpartition(".")[2]
     detail = outcome.signal or ": ".join(part for part in (error, message) if part)
     return row | {"outcome": outcome.kind.value, "detail": text.trimmed(detail, MAX_DETAIL)}
-
-
-def _value_beside(finding: Finding, outcome: Outcome) -> str:
-    """ "y: 0.5 there": the value of a right level at the element where the failing one is wrong.
-
-    "" if there is no such element.
-    """
-    wrong = output_of_finding(finding)
-    array = (outcome.outputs or {}).get(wrong.output) if wrong else None
-    if wrong is None or wrong.worst is None or array is None:
-        return ""
-    index = tuple(wrong.worst.index)
-    inside = len(index) == array.ndim and all(map(operator.lt, index, array.shape))
-    return f"{wrong.output}: {array[index]} there" if inside else ""
 
 
 def _ablation(finding: Finding) -> list[dict[str, str]]:

@@ -33,16 +33,6 @@ class BodyStep:
     inputs: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Execution:
-    """A body that is executed exactly once. inputs: positions of the operator's inputs that are the
-    body's arguments. outputs: how many results of the body are results of the operator."""
-
-    body: Body
-    inputs: tuple[int, ...]
-    outputs: int
-
-
 @dataclass(frozen=True, eq=False)
 class Body:
     """A program. arguments: their number. outputs: positions of results among the body's values."""

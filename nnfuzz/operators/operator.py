@@ -64,10 +64,6 @@ class OpSpec(Typed, Numeric):
     usual: ClassVar[Mapping[str, Any]] = {}
     """For attributes that only change how a model writes the operator: what exporters write."""
 
-    plain: ClassVar[type[OpSpec] | None] = None
-    """The operator that this one becomes without one attribute, its mode. Inputs and outputs are
-    the same, so the reducer tries it as a replacement."""
-
     merges: ClassVar[tuple[str, ...]] = ()
     """Operators that compilers cancel with this one or merge into it if they read its result: its
     inverse, operators whose work it can do (a convolution can pad), perhaps its own kind.

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
-from nnfuzz.base.reading import read
-from nnfuzz.base.writing import as_json
 from nnfuzz.ir.graph import Graph, Node, pruned
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.reduction.edit import Edit
@@ -69,24 +66,13 @@ def propose_outputs(subject: Subject) -> Iterator[Edit]:
         yield from (Edit("outputs", value=[o for o in outputs if o != name]) for name in outputs)
 
 
-def propose_prefixes(subject: Subject) -> Iterator[Edit]:
-    """What one node's outputs need, each in turn, the smallest graph first."""
-    graph = subject.graph
-    sizes = [len(_with_outputs(graph, node.outputs).nodes) for node in graph.nodes]
-    for i in sorted(range(len(sizes)), key=lambda i: (sizes[i], i)):
-        if sizes[i] < len(graph.nodes):
-            yield Edit("prefixes", value=list(graph.nodes[i].outputs))
-
-
 def apply_outputs(subject: Subject, edit: Edit) -> Subject:
     """value: the outputs to keep or to have."""
     if any(name not in subject.graph.values for name in edit.value):
         raise Inapplicable(f"{edit.value} is gone")
-    return restricted(subject, _with_outputs(subject.graph, edit.value), {})
-
-
-def _with_outputs(graph: Graph, outputs: Iterable[str]) -> Graph:
-    return pruned(graph.values, graph.nodes, graph.inputs, graph.weights, outputs)
+    graph = subject.graph
+    cut = pruned(graph.values, graph.nodes, graph.inputs, graph.weights, edit.value)
+    return restricted(subject, cut, {})
 
 
 def propose_halves(subject: Subject) -> Iterator[Edit]:
@@ -172,22 +158,16 @@ def _fed(subject: Subject, nodes: list[Node], outputs: list[str], roles: dict[st
 def propose_replacements(subject: Subject) -> Iterator[Edit]:
     """Nodes whose outputs become inputs; several of them cut off everything before a place."""
     if len(subject.graph.nodes) > 1:
-        yield from (Edit("replacements", node_id(n), "input") for n in subject.graph.nodes)
-
-
-def propose_constants(subject: Subject) -> Iterator[Edit]:
-    """Nodes whose outputs become weights."""
-    if len(subject.graph.nodes) > 1:
-        yield from (Edit("constants", node_id(n), "weight") for n in subject.graph.nodes)
+        yield from (Edit("replacements", node_id(n)) for n in subject.graph.nodes)
 
 
 def apply_replacement(subject: Subject, edit: Edit) -> Subject:
-    """target: the node; value: what its outputs become, "input" or "weight"."""
+    """target: the node."""
     gone = subject.node(edit.target)
     rest = [node for node in subject.graph.nodes if node is not gone]
     if any(name in subject.graph.outputs for name in gone.outputs):
         raise Inapplicable("an output of the model")
-    return _fed(subject, rest, subject.graph.outputs, dict.fromkeys(gone.outputs, edit.value))
+    return _fed(subject, rest, subject.graph.outputs, dict.fromkeys(gone.outputs, "input"))
 
 
 def propose_bypasses(subject: Subject) -> Iterator[Edit]:
@@ -206,77 +186,14 @@ def apply_bypass(subject: Subject, edit: Edit) -> Subject:
     node = subject.node(edit.target)
     if edit.value not in node.inputs:
         raise Inapplicable(f"{edit.target} does not read {edit.value}")
-    return _bypassed(subject, node, edit.value)
-
-
-def _bypassed(subject: Subject, node: Node, value: str) -> Subject:
-    """The subject without a node; an earlier value takes the place of its outputs."""
     graph = subject.graph
-    rename = dict.fromkeys(node.outputs, value)
+    rename = dict.fromkeys(node.outputs, edit.value)
     params = {*graph.inputs, *graph.weights}
     if any(rename.get(name, name) in params for name in graph.outputs):
         raise Inapplicable("an input would be an output")
     cut = rebuilt(graph, {}, rename=rename, drop=[node_id(node)])
     subject = restricted(subject, cut, {})
     return replace(subject, params=clipped(cut, subject.params))
-
-
-def propose_detours(subject: Subject) -> Iterator[Edit]:
-    """Two nodes by way of another dtype and back, such as QuantizeLinear and DequantizeLinear,
-    replaced by what the first of them reads.
-    """
-    graph = subject.graph
-    for node in reversed(graph.nodes):
-        for source in _sources_of_detour(graph, node):
-            yield Edit("detours", node_id(node), source)
-
-
-def _sources_of_detour(graph: Graph, node: Node) -> list[str]:
-    """Values of the type of a node's output that a maker of its inputs of other dtypes reads."""
-    producer, type_ = graph.producer(), graph.type(node.outputs[0])
-    makers = (
-        producer[name]
-        for name in node.inputs
-        if name in producer and graph.type(name).dtype is not type_.dtype
-    )
-    found = (name for maker in makers for name in maker.inputs if graph.type(name).same(type_))
-    return list(dict.fromkeys(found))
-
-
-def apply_detour(subject: Subject, edit: Edit) -> Subject:
-    """target: the second node; value: what the first one reads."""
-    node = subject.node(edit.target)
-    if edit.value not in _sources_of_detour(subject.graph, node):
-        raise Inapplicable(f"no node in front of {edit.target} reads {edit.value}")
-    return _bypassed(subject, node, edit.value)
-
-
-# -- two nodes --------------------------------------------------------------------------------
-
-LARGE = 6
-"""Up to so many nodes a model is small: one can read it, and pairs cost hundreds of runs."""
-
-
-def propose_pairs(subject: Subject) -> Iterator[Edit]:
-    """Any two nodes of a large model, each bypassed or made an input.
-
-    Where leaving out a single node cures the failure, a pair may still go: two transpositions that
-    cancel out, a sum and its other operand. A model that survives this, too, needs its operators.
-    """
-    if len(subject.graph.nodes) <= LARGE:
-        return
-    single = [*propose_bypasses(subject), *propose_replacements(subject)]
-    for pair in itertools.combinations(single, 2):
-        if pair[0].target != pair[1].target:
-            yield Edit("pairs", value=[as_json(edit) for edit in pair])
-
-
-def apply_pair(subject: Subject, edit: Edit) -> Subject:
-    """value: the two edits."""
-    ways = {"bypasses": apply_bypass, "replacements": apply_replacement}
-    for part in read(tuple[Edit, ...], edit.value):
-        subject = ways[part.by](subject, part)
-    return subject
 
 
 # -- operands ---------------------------------------------------------------------------------

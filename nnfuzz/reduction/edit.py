@@ -10,10 +10,9 @@ from typing import Any
 from nnfuzz.base.writing import as_json
 
 ORDER = (
-    *("direct", "large", "rewrites", "halves", "neighbourhoods", "hoisting", "outputs", "prefixes"),
-    "replacements",
-    *("bypasses", "detours", "pairs", "inlining", "constants", "operands", "sharing", "unfreezing"),
-    *("plain", "attributes", "dtypes", "numbers", "shrinking", "ranks", "elements", "opsets"),
+    *("direct", "large", "rewrites", "halves", "neighbourhoods", "outputs", "replacements"),
+    *("bypasses", "operands", "sharing", "unfreezing"),
+    *("attributes", "dtypes", "numbers", "shrinking", "ranks", "elements", "opsets"),
 )
 """Names of the passes, in the order in which they run; nnfuzz.reduction.passes implements them.
 Numbers are simplified before dimensions shrink, since of equal numbers any may go. Large tensors

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from nnfuzz.reduction import bodies, cuts, opsets, shapes, values
+from nnfuzz.reduction import cuts, opsets, shapes, values
 from nnfuzz.reduction.edit import ORDER, Edit
 from nnfuzz.reduction.sizes import at_each_size, edited
 from nnfuzz.reduction.subject import Inapplicable, Subject
@@ -28,19 +28,12 @@ _PASSES = {
     "rewrites": Pass(cuts.propose_rewrites, cuts.apply_rewrites),
     "halves": Pass(cuts.propose_halves, cuts.apply_outputs),
     "neighbourhoods": Pass(cuts.propose_neighbourhoods, cuts.apply_neighbourhoods),
-    "hoisting": Pass(bodies.propose_hoisting, bodies.apply_hoisting),
     "outputs": Pass(cuts.propose_outputs, cuts.apply_outputs),
-    "prefixes": Pass(cuts.propose_prefixes, cuts.apply_outputs),
     "replacements": Pass(cuts.propose_replacements, cuts.apply_replacement),
     "bypasses": Pass(cuts.propose_bypasses, cuts.apply_bypass),
-    "detours": Pass(cuts.propose_detours, cuts.apply_detour),
-    "pairs": Pass(cuts.propose_pairs, cuts.apply_pair),
-    "inlining": Pass(bodies.propose_inlining, bodies.apply_inlining),
     "operands": Pass(cuts.propose_operands, cuts.apply_operand),
-    "constants": Pass(cuts.propose_constants, cuts.apply_replacement),
     "sharing": Pass(cuts.propose_sharing, cuts.apply_sharing),
     "unfreezing": Pass(cuts.propose_unfreezing, cuts.apply_unfreezing),
-    "plain": Pass(values.propose_plain, values.apply_plain),
     "attributes": Pass(values.propose_attributes, values.apply_attribute),
     "dtypes": Pass(values.propose_dtypes, values.apply_dtype),
     "shrinking": Pass(shapes.propose_shrinking, shapes.apply_shrinking),

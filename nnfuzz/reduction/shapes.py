@@ -47,10 +47,9 @@ class OpenSizes:
         self.ops = [self._lifted(i) for i in range(len(graph.nodes))]
 
     def _var(self, place: str, least: int, value: int) -> Int:
-        lo, hi = min(least, value), max(least, value)
-        if lo == hi:
+        if value <= least:  # an empty axis stays empty: no array can be cut to a larger one
             return value
-        var = Var(place, lo, hi)
+        var = Var(place, least, value)
         self.now[var], self.places[var] = value, place
         return var
 

@@ -47,6 +47,8 @@ from nnfuzz.triage.survey import learn_habits, patience
 
 A = TypeVar("A")
 LAST_CHARS = 2000
+LEAST_SECONDS = 5.0
+"""That a candidate gets at least, however fast others were, unless it is about a hang."""
 
 
 class WorkerError(RuntimeError):
@@ -83,7 +85,7 @@ class Trials:
         self.spent: dict[str, Spent] = {}
         self._spent = Spent()
         self._usual = 0.0
-        """Seconds of the slowest model that got through, 0 before there is one."""
+        """Seconds of the slowest model that ended, 0 before there is one."""
         self._workers = self._servers.workers(backend, limits, rival)
 
     @property
@@ -224,7 +226,8 @@ class Trials:
         question: CandidateQuestion,
     ) -> Tried:
         how = question.without, question.until, question.lazy
-        seconds = patience(self._usual) if question.hurried and self._usual else math.inf
+        usual = patience(self._usual, 0.0 if question.hurried else LEAST_SECONDS)
+        seconds = usual if self._usual else math.inf
         run = Run(runner.name, case, question.levels, False, *how, seconds=seconds)
         judging = Judging.ALWAYS if question.judged else Judging.NEVER
         rival = workers.rival
@@ -239,9 +242,8 @@ class Trials:
         bench = ProducerClient.asking(workers.service)
         with CompilerProcesses({own.name: own for own in (runner, rival) if own}) as compilers:
             result = Lane(compilers, bench).test(case, plan)
-            self._usual = max(
-                self._usual, *(sum(o.seconds.values()) for o in result.outcomes if o.ok), 0.0
-            )
+            ended = (o for o in result.outcomes if o.ok or o.kind is OutcomeKind.EXCEPTION)
+            self._usual = max([self._usual, *(sum(o.seconds.values()) for o in ended)])
             shown = result.verdict.differences if result.verdict else ()
             faults = [e for e in result.events if e.kind == FAULT and e.message not in shown]
             if faults:

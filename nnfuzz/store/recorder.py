@@ -99,7 +99,7 @@ class Recorder:
         self.buckets = store.occurrences.buckets()
         self._regressions = regressions
         self._longest = longest
-        self._ignored = KnownFailures.stored(known)
+        self._ignored = KnownFailures.parse(known)
         self._declared = {name: set(habits) for name, habits in declared.items()}
         self._known = set(self._ignored.hashes)
         for row in [*self.reductions.values()]:

@@ -306,7 +306,7 @@ def known_unseen(store: Store, config: CampaignConfig) -> tuple[str, ...]:
     """
     occurred, reductions = {*store.occurrences.counts_in("known")}, store.reductions.rows()
     found = {reductions[s].cause for s in occurred if s in reductions}
-    known = KnownFailures.stored(config.known)
+    known = KnownFailures.parse(config.known)
     causes = {key.text for keys in known.keys for key in keys if key.kind is KeyKind.CAUSE}
     return tuple(sorted(known.hashes - occurred - found - causes))
 

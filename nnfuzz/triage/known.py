@@ -66,18 +66,6 @@ class KnownFailures:
         return cls.parse(read_text(path).splitlines(), str(path))
 
     @classmethod
-    def stored(cls, lines: Iterable[str]) -> KnownFailures:
-        """What `lines` gave."""
-        lines = list(lines)
-        keys = [line for line in lines if line.startswith("[")]
-        patterns = [line.split() for line in lines if "=" in line and line not in keys]
-        return cls(
-            frozenset(line for line in lines if "=" not in line and line not in keys),
-            tuple(dict(word.split("=", 1) for word in words) for words in patterns),
-            tuple(_keys(line, "stored") for line in keys),
-        )
-
-    @classmethod
     def merged(cls, parts: Iterable[KnownFailures]) -> KnownFailures:
         """All that some of the parts know."""
         parts = list(parts)

@@ -94,13 +94,10 @@ def from_last_location(message: str) -> str:
     return _BOUND.sub("", message[starts[-1] :])[:_LOCATED] if starts else ""
 
 
-def coarse_graph(graph: GraphView, operator: str = "") -> GraphView:
-    """The graph with "float", "integer" or "bool" for dtypes; `operator` for its only node's."""
-    values = tuple(replace(value, dtype=dtype_class(value.dtype)) for value in graph.values)
-    nodes = graph.nodes
-    if operator and len(nodes) == 1:
-        nodes = (replace(nodes[0], op=operator),)
-    return replace(graph, values=values, nodes=nodes)
+def coarse_graph(graph: GraphView) -> GraphView:
+    """The graph with "float", "integer" or "bool" for dtypes."""
+    values = (replace(value, dtype=dtype_class(value.dtype)) for value in graph.values)
+    return replace(graph, values=tuple(values))
 
 
 def data_operators(model: bytes) -> list[tuple[str, str]]:

@@ -7,12 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry
-from nnfuzz.backend.target import Target
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.cli.campaigns import known_failures
-from nnfuzz.findings.causes import cause_of, keys_of, known_by, reread
+from nnfuzz.findings.causes import cause_of, keys_of, known_by
 from nnfuzz.findings.folder import write_finding
 from nnfuzz.records.finding import Origin
 from nnfuzz.reduction.diagnosis import Diagnosis
@@ -73,20 +71,12 @@ def test_what_a_folder_says_of_its_origin_comes_back(finding_of):
         Origin.from_json({"heals": [1]})
 
 
-def test_nobody_reads_the_words_of_a_death_by_memory():
-    target = Target("planted", pipeline="O1")
-    text = "memory limit: bad_alloc"
-    kind, stage = OutcomeKind.CRASH, Stage.COMPILE
-    died = Outcome(kind, stage, target, "E", text, over_memory_limit=True)
-    assert reread(died, REGISTRY) is died
-
-
 def wrong_number(finding, levels, localised, operator):
     """The keys of a wrong number of one operator. localised: what the localisation says."""
     parts = {"levels": levels, "wrong": "number", "backend": "toy", "operator": operator}
     finding = replace(finding, localisation=localised)
     cause = Cause(digest_of(parts), finding.case.graph, parts=parts)
-    return keys_of(finding, finding.failure, cause, Symptoms())
+    return keys_of(finding, cause, Symptoms())
 
 
 @pytest.mark.parametrize(

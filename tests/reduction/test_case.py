@@ -32,7 +32,7 @@ from nnfuzz.testcase.client import ProducerClient
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.triage.signature import export_failure, failures
 from tests.backend.releases import ADAPTER, use_index
-from tests.reduction.conftest import ADD_CLIP, finding_of, judged_by
+from tests.reduction.conftest import finding_of, judged_by
 from tests.reduction.faults import FAULTS, PLUGIN, Fault, elements
 from tests.triage.test_signature import crashed, failed, outcome
 
@@ -225,25 +225,6 @@ def test_a_body_without_steps_passes_its_arguments_on(subject):
                 subject = made
                 break
     assert sum(len(b.steps) for b in subject.graph.nodes[1].op.bodies) == 0
-
-
-def test_a_body_comes_out_of_a_loop_with_what_it_reads():
-    registry = OpRegistry.load()
-    x, part = TensorType(DType.FLOAT32, (2, 3)), TensorType(DType.FLOAT32, (3,))
-    attributes = {"others": 0, "axis": 0, "out_axis": 0, "reverse": 1, "out_reverse": 0}
-    scan = registry.get("Scan").from_json({**attributes, "body": {**ADD_CLIP, "outputs": [3, 0]}})
-    types = {"x": x, "s": part, "y": x, "last": part}
-    values = {name: Value(name, type_) for name, type_ in types.items()}
-    graph = Graph(values, [Node(scan, ("x", "s"), ("y", "last"))], ["x", "s"], [], ["y", "last"])
-    given = {"x": np.arange(6, dtype=np.float32).reshape(2, 3), "s": np.ones(3, np.float32)}
-    subject = Subject(graph, given, "direct")
-    first, last = PASSES["hoisting"].propose(subject)
-    made = applied(subject, [first])
-    assert [n.op.name for n in made.graph.nodes] == ["Add", "Clip"]
-    assert made.measure() < subject.measure()
-    np.testing.assert_array_equal(made.values[made.graph.outputs[0]], [4, 4, 4])
-    state, part = (applied(subject, [last]).params[f"y_{i}"] for i in range(2))
-    np.testing.assert_array_equal([state, part], [[4, 4, 4], [0, 1, 2]])
 
 
 def test_indices_may_be_computed_if_they_are_in_range():

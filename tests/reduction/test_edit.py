@@ -24,7 +24,6 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize.emit import SizeError, emit_dynamic
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.operators.registry import OpRegistry
-from nnfuzz.reduction.cuts import LARGE
 from nnfuzz.reduction.edit import MERGED, ORDER, Edit, groups
 from nnfuzz.reduction.opsets import apply_opset, propose_opsets
 from nnfuzz.reduction.passes import FIXING, PASSES, applied, proposed
@@ -38,12 +37,8 @@ from nnfuzz.testcase.producer import Producer
 
 FEWER_NODES = {
     "neighbourhoods",
-    "prefixes",
     "replacements",
     "bypasses",
-    "detours",
-    "pairs",
-    "constants",
 }
 
 
@@ -100,10 +95,10 @@ def test_merged_edits_are_halved_down_to_single_ones():
 def test_groups_leave_out_edits_that_no_longer_fit(subjects):
     subject = subjects[0]
     good = next(iter(PASSES["neighbourhoods"].propose(subject)))
-    made = applied(subject, [good, Edit("constants", "nobody", "weight")])
+    made = applied(subject, [good, Edit("replacements", "nobody")])
     assert made.digest() == applied(subject, [good]).digest()
     with pytest.raises(Inapplicable, match="gone"):
-        applied(subject, [Edit("constants", "nobody", "weight")])
+        applied(subject, [Edit("replacements", "nobody")])
 
 
 # What single edits cannot do: leaving out two operators at once.
@@ -117,74 +112,7 @@ def chain():
     return Subject(producer.load(case), {**case.inputs, **case.weights}, case.exporter)
 
 
-def candidates(subject: Subject, *passes: str):
-    for name in passes:
-        for edit in PASSES[name].propose(subject):
-            try:
-                yield applied(subject, [edit])
-            except Inapplicable:
-                continue
-
-
-def smallest(subject: Subject, interesting, *passes: str) -> Subject:
-    while True:
-        better = (c for c in candidates(subject, *passes) if interesting(c))
-        found = next(better, None)
-        if found is None:
-            return subject
-        subject = found
-
-
-def even(subject: Subject) -> bool:
-    return len(subject.graph.nodes) % 2 == 0
-
-
-def test_what_needs_two_to_go_at_once_becomes_small(chain):
-    alone = smallest(chain, even, "bypasses")
-    together = smallest(chain, even, "bypasses", "pairs")
-    assert len(alone.graph.nodes) == len(chain.graph.nodes)
-    assert len(together.graph.nodes) <= LARGE
-
-
-def test_small_models_are_left_to_the_other_passes(chain):
-    small = smallest(chain, lambda s: len(s.graph.nodes) >= LARGE, "bypasses")
-    assert list(PASSES["pairs"].propose(small)) == []
-    assert len(list(PASSES["pairs"].propose(chain))) > len(chain.graph.nodes)
-
-
-def test_a_quantised_pair_is_taken_away_whole():
-    operators = ("Relu", "QuantizeLinear", "DequantizeLinear")
-    producer = Producer(2, CaseConfig(exporter="direct", operators=operators, quantize=1.0))
-    case = next(
-        case
-        for case in map(producer.produce, range(20))
-        if "quantize:pairs" in getattr(case, "variations", ()) and "Relu" in case.graph.operators
-    )
-    subject = Subject(producer.load(case), {**case.inputs, **case.weights}, case.exporter)
-
-    def relu(s: Subject) -> bool:
-        return any(node.op.name == "Relu" for node in s.graph.nodes)
-
-    small = smallest(subject, relu, "outputs", "prefixes", "bypasses", "detours", "replacements")
-    assert [node.op.name for node in small.graph.nodes] == ["Relu"]
-    edits = list(PASSES["detours"].propose(subject))
-    assert edits
-    fewer = [c for c in candidates(subject, "detours")]
-    assert all(len(c.graph.nodes) < len(subject.graph.nodes) for c in fewer) and fewer
-
-
-# Bodies under reduction: fewer steps, simpler steps, and no control flow at all.
-
-
-def test_the_branch_that_is_taken_replaces_the_operator(subject):
-    (edit,) = PASSES["inlining"].propose(subject)
-    made = applied(subject, [edit])
-    assert [n.op.name for n in made.graph.nodes] == ["Relu", "Add", "Clip", "Tanh"]
-    assert made.graph.inputs == ["x"] and made.measure() < subject.measure()
-    for name in subject.graph.outputs:
-        np.testing.assert_array_equal(made.values[name], subject.values[name])
-    other = replace(subject, params={**subject.params, "c": np.array(False)})
-    assert "Neg" in [n.op.name for n in applied(other, [edit]).graph.nodes]
+# Bodies under reduction: fewer steps, and simpler steps.
 
 
 def test_bodies_lose_steps_and_their_operators_get_simpler(subject):
@@ -302,7 +230,7 @@ def test_edits_are_made_at_each_size(sized, name):
             assert len(parts) == 3
             assert len({tuple(n.op.name for n in part.nodes) for part in parts}) == 1
             seen["made"] += 1
-    if name in ("neighbourhoods", "outputs", "prefixes", "numbers"):
+    if name in ("neighbourhoods", "outputs", "numbers"):
         assert seen["made"]
 
 
@@ -396,18 +324,6 @@ def propose(subject: Subject, name: str) -> list[Edit]:
     output = subject.graph.outputs[-1]
     place = [output, [0] * subject.graph.type(output).rank]
     return [e.focused(place) for e in itertools.islice(PASSES[name].propose(subject), MOST_TRIALS)]
-
-
-def test_a_mode_becomes_the_plain_operator(subjects):
-    modes = [s for s in subjects if [n.op.name for n in s.graph.nodes] == ["ScatterElementsReduce"]]
-    for subject in modes:
-        (edit,) = PASSES["plain"].propose(subject)
-        made = applied(subject, [edit])
-        (node,) = made.graph.nodes
-        assert node.op.name == "ScatterElements" and made.measure() < subject.measure()
-        assert node.op.axis == subject.graph.nodes[0].op.axis
-        assert not list(PASSES["plain"].propose(made))
-    assert modes
 
 
 def test_reduction_without_a_question_reaches_one_node(subjects):

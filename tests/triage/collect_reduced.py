@@ -13,7 +13,7 @@ from pathlib import Path
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base.writing import as_json
-from nnfuzz.findings.causes import renewed, symptoms_of
+from nnfuzz.findings.causes import symptoms_of
 from nnfuzz.findings.folder import read_finding
 
 TESTDATA = Path(__file__).parent / "testdata" / "reduced"
@@ -22,8 +22,8 @@ TESTDATA = Path(__file__).parent / "testdata" / "reduced"
 def kept(folder):
     finding = read_finding(folder)
     registry = BackendRegistry.discover()
-    failure = renewed(finding, registry)
-    told = asdict(symptoms_of(finding, failure, registry))
+    failure = finding.failure
+    told = asdict(symptoms_of(finding, registry))
     told["verdict"] = {"mismatches": (finding.verdict or {}).get("mismatches", {})}
     return {
         "signature": as_json(failure.signature),

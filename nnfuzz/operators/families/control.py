@@ -13,7 +13,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Bool
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice, decode
-from nnfuzz.operators.body import Body, Execution, Pool
+from nnfuzz.operators.body import Body, Pool
 from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.families.composite import Composite
 from nnfuzz.operators.operator import OpSpec, per_input
@@ -64,22 +64,6 @@ class ControlFlow(Composite):
         inner = self.inner(*inputs)
         for step in (step for body in self.bodies for step in body.steps):
             yield step.op, [inner] * len(step.inputs)
-
-    def executed(self, *inputs: Any) -> Execution | None:
-        """The execution for such inputs (arrays), if one body is executed once; otherwise None."""
-        return None
-
-    def turns(self, *inputs: Any) -> int:
-        """How often the only body is executed for such inputs (arrays); 0 if `executed` applies."""
-        return 0
-
-    def read(self, turn: int, states: Sequence[Any], *inputs: Any) -> list[Any]:
-        """The values that the body reads in an iteration.
-
-        turn: number of the iteration, from 0. states: first outputs of the iteration before; none
-        in iteration 0. inputs: arrays of the operator.
-        """
-        raise NotImplementedError(f"{self.name}.read")
 
     def inner(self, *inputs: TensorType) -> TensorType:
         """The type of the values inside the bodies."""
