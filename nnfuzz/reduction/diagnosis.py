@@ -4,21 +4,20 @@
 - What heals a wrong result (healing.py): the same attribute, constants, an operand less.
 - The operands of an operator that raises: if they fail by themselves, the error only follows.
 - The operators of ONNX that one of ours became: the first one that is wrong is the one to show.
-- The dtype or operator of a known cause in place of this one's: if that fails too, they are one.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import DIRECT
-from nnfuzz.ir.view import NO_GRAPH, GraphView, NodeView
+from nnfuzz.ir.view import NO_GRAPH, NodeView
 from nnfuzz.reduction.candidate import CandidateQuestion, Tried
 from nnfuzz.reduction.culprit import exposed
-from nnfuzz.reduction.edit import READERS, Edit, Group
+from nnfuzz.reduction.edit import READERS, Edit
 from nnfuzz.reduction.healing import CONSTANT, healing, narrowest_cause, shared_key
 from nnfuzz.reduction.information import Difference, enough
 from nnfuzz.reduction.known import causing, in_full
@@ -41,7 +40,6 @@ from nnfuzz.triage.signature import (
     HabitDetails,
     RefusalDetails,
     message_of,
-    operators_of,
     wordless,
     wrong_of,
 )
@@ -50,10 +48,6 @@ REDRAWS, MOST_REDRAWS = 2, 8
 """Further inputs that a hypothesis must predict: each leaves few coincidences. More of them where
 these show too little.
 """
-MOST_SWAPS = 6
-"""Known causes that are put in place of one, the latest first: each costs a run of the compiler."""
-
-
 MOST_INSIDE = 24
 """Operators of ONNX that are tried one by one: an exporter makes many of one of ours."""
 
@@ -135,11 +129,6 @@ def _own(
     if claimed := _at_fault(trials, question, best, failure):
         keys.add(Key(KeyKind.CAUSE, _explained(failure, claimed)))
         explanations = explanations or {claimed: claimed}
-    same_cause = next(
-        _same_by_cause(trials, question, history, failure, explanations, causes), None
-    )
-    if same_cause is not None:
-        keys.add(Key(KeyKind.CAUSE, same_cause.hash))
     return Diagnosis(tuple(explanations), tuple(sorted(keys)), heals=heals)
 
 
@@ -450,105 +439,6 @@ def _fails_by_pair(
 
 def _nodes(tried: Tried) -> list[NodeView]:
     return first_copy(tried.case.graph) if tried.case else []
-
-
-def _same_by_cause(
-    trials: Trials,
-    question: CandidateQuestion,
-    history: Sequence[Tried],
-    failure: Failure,
-    explanations: Collection[Hypothesis],
-    causes: Sequence[Cause],
-) -> Iterator[Cause]:
-    """Known causes that this case becomes with their operator or dtype in place of its own, while
-    it says the same as before: a case with both causes would go on to say its own.
-    """
-    best = history[-1]
-    assert best.case is not None
-    graph = best.case.graph
-    similar = [
-        cause for cause in reversed(causes) if _may_be_one(failure, graph, explanations, cause)
-    ]
-    swaps = ((cause, swap(graph, cause)) for cause in similar)
-    for cause, edits in [pair for pair in swaps if pair[1]][:MOST_SWAPS]:
-        tried = trials.run(best.case, edits, question)
-        same = (f for f, _ in tried.failing if _same_words(f, failure, best, tried))
-        found = next((f for f in same if _cause(tried, f).hash == cause.own), None)
-        known = not _unexplained(failure, cause)
-        if found and (known or _shares(trials, question, history, edits, found, explanations)):
-            yield cause
-        if any(outcome.kind is OutcomeKind.TIMEOUT for outcome in tried.outcomes):
-            return  # each would take as long
-
-
-def swap(graph: GraphView, cause: Cause) -> Group:
-    """Edits that put the operator, or the dtypes, of a cause in place of those of a graph; none
-    unless both are of a single operator.
-    """
-    mine, theirs = first_copy(graph), cause.nodes
-    if len(mine) != 1 or len(theirs) != 1 or len(mine[0].inputs) != len(theirs[0].inputs):
-        return ()
-    (node,), (other,) = mine, theirs
-    if node.op != other.op:
-        return (Edit("operators", node.outputs[0], other.op),)
-    have, want = graph.dtypes, cause.graph.dtypes
-    pairs = [
-        (have[a], want[b])
-        for side in ("inputs", "outputs")
-        for a, b in zip(getattr(node, side), getattr(other, side))
-        if have[a] != want[b]
-    ]
-    return tuple(Edit("dtypes", a, b) for a, b in dict.fromkeys(pairs))
-
-
-def _may_be_one(
-    failure: Failure, graph: GraphView, explanations: Collection[Hypothesis], cause: Cause
-) -> bool:
-    """Whether the two are so similar that running one in place of the other is worth it.
-
-    Two operators may both be wrong on their own: they are one only where the same is ignored or
-    lost in both. A cause without an explanation is still open in this respect.
-    """
-    if (failure.kind.value, failure.stage.value) != (cause.kind, cause.stage):
-        return False
-    if wordless(failure.signature.details) and first_copy(graph)[-1].op != cause.operator:
-        return False  # every operator that kills the process says as much
-    if failure.kind is not OutcomeKind.MISMATCH:
-        return cause.says(failure, graph)
-    if _operator(failure) == cause.operator:
-        return not (explanations and cause.explanations)  # they say the same, or are two
-    return bool(explanations) and (
-        not cause.explanations or _agree(explanations, cause.explanations)
-    )
-
-
-def _unexplained(failure: Failure, cause: Cause) -> bool:
-    """Whether a wrong result of another operator has no explanation."""
-    mismatch = failure.kind is OutcomeKind.MISMATCH
-    return mismatch and not cause.explanations and _operator(failure) != cause.operator
-
-
-def _shares(
-    trials: Trials,
-    question: CandidateQuestion,
-    history: Sequence[Tried],
-    edits: Group,
-    failure: Failure,
-    explanations: Collection[Hypothesis],
-) -> bool:
-    """Whether what explains a case explains it with another operator as well."""
-    swapped = [trials.run(case, edits, question) for case in _witnesses(history)]
-    explained, _ = _explanations(trials, question, swapped[::-1], failure)
-    return _agree(explanations, explained)
-
-
-def _agree(one: Iterable[Hypothesis], other: Iterable[Hypothesis]) -> bool:
-    """Whether some claim is in both, whatever it is about."""
-    return not {h.unattributed for h in one}.isdisjoint(h.unattributed for h in other)
-
-
-def _operator(failure: Failure) -> str:
-    return next(iter(operators_of(failure.signature.details)), "")
 
 
 def _same_words(own: Failure, wanted: Failure, one: Tried, other: Tried) -> bool:

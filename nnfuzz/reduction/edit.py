@@ -19,7 +19,7 @@ Numbers are simplified before dimensions shrink, since of equal numbers any may 
 shrink before all else, since every later candidate is cheaper for it."""
 MERGED = frozenset({"replacements", "unfreezing", "numbers"})
 """Passes whose edits are independent, so that the engine tries many at once."""
-EXPERIMENTS = frozenset({"redrawing", "operators", "importing", "readers"})
+EXPERIMENTS = frozenset({"redrawing", "importing", "readers"})
 """Edits that are no steps of reduction: see nnfuzz.reduction.service."""
 READERS = ("Equal", "Cast")
 """Operators that show a value in another dtype: whether it is right, and in the widest of its

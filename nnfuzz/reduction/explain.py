@@ -371,21 +371,6 @@ def _made(
     yield claimed, restricted(subject, made, {})
 
 
-def with_operator(subject: Subject, node_name: str, other: type[OpSpec]) -> Subject:
-    """The subject with another operator at a node, whose attributes have the values of those of the
-    same names.
-
-    Raises: Inapplicable if it has others, or does not admit the inputs.
-    """
-    graph, node = subject.graph, subject.node(node_name)
-    if not other.declared.keys() <= node.op.attributes.keys():
-        raise Inapplicable(f"{other.name} has attributes of its own")
-    op = other(**{name: node.op.attributes[name] for name in other.declared})
-    nodes = [Node(op, n.inputs, n.outputs) if n is node else n for n in graph.nodes]
-    made = rebuilt(Graph(graph.values, nodes, graph.inputs, graph.weights, graph.outputs), {})
-    return restricted(subject, made, {})
-
-
 def read_by(subject: Subject, name: str, reader: str, registry: OpRegistry) -> Subject:
     """The part of the graph that computes a value, followed by one of READERS: if the failure
     stays, the operator that read the value is not needed for it.

@@ -61,9 +61,9 @@ class Prepare(Job[Prepared | Rejected]):
     """Makes a candidate. below: the measure that it has to be less than; None for any.
 
     Edits that are no steps of reduction, but experiments (nnfuzz.reduction.diagnosis): "redrawing",
-    other inputs and weights by a seed; "operators", another operator at a node; "importing", the
-    graph that an exporter wrote, or one node of it, in the direct form, without an attribute where
-    the value names one; "readers", see nnfuzz.reduction.explain.read_by.
+    other inputs and weights by a seed; "importing", the graph that an exporter wrote, or one node
+    of it, in the direct form, without an attribute where the value names one; "readers", see
+    nnfuzz.reduction.explain.read_by.
     """
 
     case: TestCase

@@ -21,7 +21,7 @@ from nnfuzz.materialize.errors import ExportError, MaterializeError, OpsetError
 from nnfuzz.materialize.liveness import without_dead_nodes
 from nnfuzz.materialize.validity import invalid
 from nnfuzz.reduction.edit import EXPERIMENTS, MERGED, Edit, Group, groups
-from nnfuzz.reduction.explain import Altered, explained, read_by, small_families, with_operator
+from nnfuzz.reduction.explain import Altered, explained, read_by, small_families
 from nnfuzz.reduction.information import Explained
 from nnfuzz.reduction.jobs import (
     Explain,
@@ -95,14 +95,7 @@ class ReduceService(BenchService):
             if subject.edges:
                 inputs = at_edges(subject.graph, random.Random(edit.value), inputs)
             return replace(subject, params={**inputs, **searched.weights})
-        registry = self.bench.registry
-        if edit.by == "readers":
-            return read_by(subject, edit.target, edit.value, registry)
-        try:
-            other = registry.get(edit.value)
-        except KeyError as error:
-            raise Inapplicable(str(error)) from error
-        return with_operator(subject, edit.target, other)
+        return read_by(subject, edit.target, edit.value, self.bench.registry)
 
     def _without_attributes(self, case: TestCase, subject: Subject) -> Altered:
         """A model of one operator with one attribute at its default, for each that lowering sets

@@ -63,11 +63,6 @@ class Hypothesis:
     def __str__(self) -> str:
         return self.claim.value.format(subject=self.subject, detail=self.detail).strip()
 
-    @property
-    def unattributed(self) -> Hypothesis:
-        """The same claim about any subject."""
-        return replace(self, subject="")
-
     @classmethod
     def parse(cls, text: str) -> Hypothesis:
         """Reads a text. Texts of other versions become the claim OTHER."""
@@ -92,7 +87,7 @@ class Hypothesis:
             return str(self)
         if (self.claim, self.detail, inputs) == (Claim.RETURNS, "input 0", 1):
             return "returns its input"
-        return str(self.unattributed)
+        return str(replace(self, subject=""))
 
 
 def _pattern(form: str) -> re.Pattern[str]:
