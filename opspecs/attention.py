@@ -259,6 +259,7 @@ class AttentionWindowed(Attention):
     """
 
     since = 25
+    plain = Attention
     window = Choice(((0, None), (2, None), (None, 1), (1, 2), (3, 0)))
 
 

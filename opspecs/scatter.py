@@ -110,6 +110,7 @@ class ScatterND(Slices):
 class ScatterElementsReduce(Reduced, Elements):
     """Updates are combined with the elements they meet. Source: ONNX ScatterElements-18."""
 
+    plain = ScatterElements
     inputs = (REDUCED, *Elements.inputs[1:])
     unexportable = (
         Unexportable("torchscript", "declares a wrong shape in a branch around it (torch 2.13)"),
@@ -120,6 +121,7 @@ class ScatterElementsReduce(Reduced, Elements):
 class ScatterNDReduce(Reduced, Slices):
     """Updates are combined with the slices they meet. Source: ONNX ScatterND-18."""
 
+    plain = ScatterND
     inputs = (REDUCED, *Slices.inputs[1:])
 
 

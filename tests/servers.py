@@ -23,7 +23,7 @@ ASKING = (
     "nnfuzz.backend.runner",
     "nnfuzz.sandbox.sandbox",
     "nnfuzz.testcase.client",
-    "nnfuzz.reduction.servers",
+    "nnfuzz.reduction.trials",
 )
 """Modules that start fork servers."""
 OF_PYTORCH = (

@@ -10,7 +10,7 @@ from nnfuzz.backend.registry import BackendRegistry, RegistryError
 from nnfuzz.base.reading import Json
 from nnfuzz.findings.folder import REDUCED, FindingError, read_finding, smallest
 from nnfuzz.records.finding import Finding
-from nnfuzz.reduction.healing import CONSTANT
+from nnfuzz.reduction.experiments import CONSTANT
 from nnfuzz.triage.blame import RESULT
 from nnfuzz.triage.cause import Cause, Symptoms
 from nnfuzz.triage.headline import innermost_line

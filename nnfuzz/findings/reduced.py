@@ -26,8 +26,8 @@ from nnfuzz.findings.repro import output_of_finding, program_of
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.records.finding import Finding
 from nnfuzz.reduction.case import CaseReduction, Problem, ReduceConfig, reduce_case
-from nnfuzz.reduction.healing import healed
-from nnfuzz.reduction.servers import Servers
+from nnfuzz.reduction.experiments import healed
+from nnfuzz.reduction.trials import Servers
 from nnfuzz.testcase.client import ProducerClient, ProducerError
 from nnfuzz.triage.pattern import operator_types
 from nnfuzz.triage.signature import HabitDetails, wrong_of

@@ -21,8 +21,7 @@ from nnfuzz.findings.reducer_job import ReduceFinding
 from nnfuzz.records.finding import Finding
 from nnfuzz.records.rows import ReductionRow
 from nnfuzz.reduction.case import NotReduced, ReduceConfig, Unexplained
-from nnfuzz.reduction.servers import Servers
-from nnfuzz.reduction.trials import WorkerError
+from nnfuzz.reduction.trials import Servers, WorkerError
 from nnfuzz.sandbox.forkserver import ForkClient
 from nnfuzz.sandbox.job import Report, Service, does
 from nnfuzz.testcase.client import ProducerError

@@ -32,7 +32,7 @@ from nnfuzz.findings.text import environment
 from nnfuzz.ir.sizes import by_copy
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.records.finding import Finding
-from nnfuzz.reduction.healing import healed
+from nnfuzz.reduction.experiments import healed
 from nnfuzz.testcase.identity import ForeignId
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
 from nnfuzz.triage.signature import FAILURES

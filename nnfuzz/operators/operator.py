@@ -64,6 +64,10 @@ class OpSpec(Typed, Numeric):
     usual: ClassVar[Mapping[str, Any]] = {}
     """For attributes that only change how a model writes the operator: what exporters write."""
 
+    plain: ClassVar[type[OpSpec] | None] = None
+    """The operator that this one is a mode of: with the same inputs and outputs, but for the
+    attribute that makes the mode. `--focus` on that one aims at this one as well."""
+
     merges: ClassVar[tuple[str, ...]] = ()
     """Operators that compilers cancel with this one or merge into it if they read its result: its
     inverse, operators whose work it can do (a convolution can pad), perhaps its own kind.

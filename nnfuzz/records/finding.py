@@ -12,8 +12,8 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import NOBODY, Blame
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.experiment.bisection import Bisection
+from nnfuzz.reduction.candidate import ReductionFigures
 from nnfuzz.reduction.diagnosis import NOTHING, Diagnosis
-from nnfuzz.reduction.figures import ReductionFigures
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import Failure, Signature
 

@@ -1,17 +1,28 @@
-"""What is asked of a candidate of the reducer, and what came of it."""
+"""A candidate of the reducer: the jobs that make it, the question it is run for, and the result.
+
+Jobs go to a worker with torch and onnx (nnfuzz.reduction.service), beside those of a producer.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+
+import numpy as np
 
 from nnfuzz.backend.deviation import Habits
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.base.reading import read_fields
+from nnfuzz.base.writing import ROUNDED
 from nnfuzz.compare.flip import NOBODY, Blame
 from nnfuzz.compare.mismatch import Verdict
+from nnfuzz.reduction.edit import Group
+from nnfuzz.reduction.information import Explained
+from nnfuzz.sandbox.job import Job
 from nnfuzz.testcase.case import TestCase
+from nnfuzz.triage.keys import Hypothesis
 from nnfuzz.triage.signature import (
     FAILURES,
     OTHERS,
@@ -21,6 +32,51 @@ from nnfuzz.triage.signature import (
     corrupted,
     level_pattern,
 )
+
+
+@dataclass
+class Spent:
+    """The cost of one phase: candidates that ran, candidates whose result was known, seconds."""
+
+    run: int = 0
+    repeated: int = 0
+    seconds: float = field(default=0.0, metadata=ROUNDED)
+
+
+@dataclass
+class Counter:
+    """The candidates of one pass: proposed, rejected before they ran, run, and accepted."""
+
+    proposed: int = 0
+    rejected: int = 0
+    run: int = 0
+    accepted: int = 0
+    seconds: float = field(default=0.0, metadata=ROUNDED)
+
+
+@dataclass(frozen=True)
+class ReductionFigures:
+    """The entry "reduction" of a finding.json.
+
+    nodes, elements: before and after. confirmed: how many of how many runs in fresh processes
+    failed. known: the hash of the known cause that was recognised, or "". spent: by
+    phase. passes: by name.
+    """
+
+    nodes: tuple[int, int] = (0, 0)
+    elements: tuple[int, int] = (0, 0)
+    candidates: int = 0
+    seconds: float = field(default=0.0, metadata=ROUNDED)
+    confirmed: tuple[int, int] = (0, 0)
+    known: str = ""
+    spent: Mapping[str, Spent] = field(default_factory=dict)
+    passes: Mapping[str, Counter] = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object]) -> ReductionFigures:
+        """Fields of other versions are left out. Raises: Unreadable."""
+        return cls(**read_fields(cls, data, *(f.name for f in fields(cls))))
+
 
 _VARYING = frozenset({OTHERS, "about", "operators", SWITCHES})
 """Parts that follow from the message, and from what else it lists."""
@@ -141,3 +197,73 @@ def failure_key(
             parts.pop(name, None)
     refusing = {o.level for o in outcomes if o.kind is OutcomeKind.UNSUPPORTED}
     return json.dumps([parts, sorted(refusing.difference(silent))], sort_keys=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Propose(Job[list[Group]]):
+    """Lists the groups of edits that a pass proposes. by: the name of the pass."""
+
+    case: TestCase
+    by: str
+
+
+@dataclass(frozen=True)
+class ExporterError:
+    """The exception of an exporter that failed."""
+
+    error_type: str
+    message: str
+    traceback: str
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A candidate that can be tried. failed: how the exporter failed; then there is no model."""
+
+    case: TestCase
+    measure: tuple[int, ...]
+    digest: str
+    failed: ExporterError | None = None
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """A candidate that is not tried. reason: for people."""
+
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Prepare(Job[Prepared | Rejected]):
+    """Makes a candidate. below: the measure that it has to be less than; None for any.
+
+    Edits that are no steps of reduction, but experiments (nnfuzz.reduction.diagnosis): "redrawing",
+    other inputs and weights by a seed; "importing", the graph that an exporter wrote, or one node
+    of it, in the direct form, without an attribute where the value names one; "readers", see
+    nnfuzz.reduction.explain.read_by.
+    """
+
+    case: TestCase
+    edits: Group
+    below: tuple[int, ...] | None = None
+
+    def accept(self, answer: Prepared | Rejected) -> Prepared | Rejected:
+        if isinstance(answer, Prepared):
+            answer.case.checked()
+        return answer
+
+
+@dataclass(frozen=True)
+class ListFamilies(Job[list[str]]):
+    """Names the small families of specs that an operator belongs to."""
+
+    operator: str
+
+
+@dataclass(frozen=True, eq=False)
+class Explain(Job[Explained]):
+    """Tries hypotheses on wrong outputs of a case. among: those to try; none for all."""
+
+    case: TestCase
+    outputs: Mapping[str, np.ndarray]
+    among: tuple[Hypothesis, ...] = ()

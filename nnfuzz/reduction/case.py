@@ -15,14 +15,19 @@ from nnfuzz.backend.target import Pipeline
 from nnfuzz.base.reading import Json
 from nnfuzz.experiment.localise import shorten_pipeline
 from nnfuzz.ir.sizes import operators
-from nnfuzz.reduction.candidate import CandidateQuestion, Tried, with_failure_keys
-from nnfuzz.reduction.culprit import kept
+from nnfuzz.reduction.candidate import (
+    CandidateQuestion,
+    Counter,
+    ReductionFigures,
+    Spent,
+    Tried,
+    with_failure_keys,
+)
 from nnfuzz.reduction.diagnosis import NOTHING, Diagnosis, diagnose, wrong_inside
 from nnfuzz.reduction.engine import BUDGET, ReductionEngine, Watch
-from nnfuzz.reduction.figures import Counter, ReductionFigures, Spent
+from nnfuzz.reduction.experiments import kept
 from nnfuzz.reduction.known import KnownCauses
-from nnfuzz.reduction.servers import Servers
-from nnfuzz.reduction.trials import Trials
+from nnfuzz.reduction.trials import Servers, Trials
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.cause import Cause
 from nnfuzz.triage.signature import FAILURES, Failure

@@ -1,7 +1,7 @@
 """What else tells the cause of a reduced case: experiments that begin where reduction ends.
 
 - Hypotheses on how the result comes about (explain.py), held against other inputs too.
-- What heals a wrong result (healing.py): the same attribute, constants, an operand less.
+- What heals a wrong result (experiments.py): the same attribute, constants, an operand less.
 - The operands of an operator that raises: if they fail by themselves, the error only follows.
 - The operators of ONNX that one of ours became: the first one that is wrong is the one to show.
 """
@@ -16,9 +16,8 @@ from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import DIRECT
 from nnfuzz.ir.view import NO_GRAPH, NodeView
 from nnfuzz.reduction.candidate import CandidateQuestion, Tried
-from nnfuzz.reduction.culprit import exposed
 from nnfuzz.reduction.edit import READERS, Edit
-from nnfuzz.reduction.healing import CONSTANT, healing, narrowest_cause, shared_key
+from nnfuzz.reduction.experiments import CONSTANT, exposed, healing, narrowest_cause, shared_key
 from nnfuzz.reduction.information import Difference, enough
 from nnfuzz.reduction.known import causing, in_full
 from nnfuzz.reduction.trials import Trials
@@ -58,7 +57,7 @@ class Diagnosis:
 
     explanations: hypotheses that predict the wrong result, the most general first. keys: of the
     causes that the failure shares. follows: the hash of the cause of the failure that this one only
-    follows from, and by which alone it is known. heals: see nnfuzz.reduction.healing.
+    follows from, and by which alone it is known. heals: see nnfuzz.reduction.experiments.
     """
 
     explanations: tuple[Hypothesis, ...] = ()

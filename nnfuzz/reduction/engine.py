@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nnfuzz.ir.view import GraphView
-from nnfuzz.reduction.candidate import CandidateQuestion, Tried
+from nnfuzz.reduction.candidate import CandidateQuestion, Counter, Tried
 from nnfuzz.reduction.edit import ORDER, Group
-from nnfuzz.reduction.figures import Counter
 from nnfuzz.reduction.trials import Trials
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.mismatch import wrong_outputs

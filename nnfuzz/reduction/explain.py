@@ -29,8 +29,7 @@ from nnfuzz.operators.operator import ConstraintError, OpSpec
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.reduction.edit import READERS
 from nnfuzz.reduction.information import Explained, differences
-from nnfuzz.reduction.simplicity import declaration
-from nnfuzz.reduction.subject import Inapplicable, Subject, rebuilt, restricted
+from nnfuzz.reduction.subject import Inapplicable, Subject, declaration, rebuilt, restricted
 from nnfuzz.reduction.values import simpler_values
 from nnfuzz.triage.keys import Claim, Hypothesis
 from nnfuzz.triage.pattern import schema_defaults, shared_attribute

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from nnfuzz.reduction import cuts, opsets, shapes, values
+from nnfuzz.reduction import cuts, shapes, values
 from nnfuzz.reduction.edit import ORDER, Edit
-from nnfuzz.reduction.sizes import at_each_size, edited
-from nnfuzz.reduction.subject import Inapplicable, Subject
+from nnfuzz.reduction.subject import Inapplicable, Subject, at_each_size, edited
 
 FIXING = "direct"
 """The pass that makes a symbolic dimension static, by having the copies at all sizes emitted."""
@@ -40,7 +39,7 @@ _PASSES = {
     "ranks": Pass(shapes.propose_ranks, shapes.apply_rank),
     "numbers": Pass(values.propose_numbers, values.apply_numbers),
     "elements": Pass(values.propose_elements, values.apply_numbers),
-    "opsets": Pass(opsets.propose_opsets, opsets.apply_opset),
+    "opsets": Pass(cuts.propose_opsets, cuts.apply_opset),
 }
 PASSES: Mapping[str, Pass] = {name: _PASSES[name] for name in ORDER}
 

@@ -20,19 +20,18 @@ from nnfuzz.inputs.search import NotFound, search
 from nnfuzz.materialize.errors import ExportError, MaterializeError, OpsetError
 from nnfuzz.materialize.liveness import without_dead_nodes
 from nnfuzz.materialize.validity import invalid
-from nnfuzz.reduction.edit import EXPERIMENTS, MERGED, Edit, Group, groups
-from nnfuzz.reduction.explain import Altered, explained, read_by, small_families
-from nnfuzz.reduction.information import Explained
-from nnfuzz.reduction.jobs import (
+from nnfuzz.reduction.candidate import (
     Explain,
     ExporterError,
     ListFamilies,
     Prepare,
     Prepared,
     Propose,
-    Proposed,
     Rejected,
 )
+from nnfuzz.reduction.edit import EXPERIMENTS, MERGED, Edit, Group, groups
+from nnfuzz.reduction.explain import Altered, explained, read_by, small_families
+from nnfuzz.reduction.information import Explained
 from nnfuzz.reduction.passes import applied, proposed
 from nnfuzz.reduction.subject import Inapplicable, Subject
 from nnfuzz.sandbox.job import Report, does
@@ -55,10 +54,8 @@ class ReduceService(BenchService):
         self.exporters = self.bench.exporters
 
     @does(Propose)
-    def propose(self, job: Propose, report: Report) -> Proposed:
-        subject = self._subject(job.case)
-        edit_groups = groups(proposed(subject, job.by), job.by in MERGED)
-        return Proposed(list(edit_groups), subject.measure())
+    def propose(self, job: Propose, report: Report) -> list[Group]:
+        return list(groups(proposed(self._subject(job.case), job.by), job.by in MERGED))
 
     @does(Prepare)
     def prepare(self, job: Prepare, report: Report) -> Prepared | Rejected:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -13,16 +13,105 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnfuzz.inputs.program import Program, index_ranges, within_ranges
-from nnfuzz.ir.graph import Graph, Node, Value, pruned
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.graph import Graph, GraphError, Node, Value, pruned
+from nnfuzz.ir.sizes import (
+    at_size,
+    by_copy,
+    copies,
+    join_copies,
+    name_and_copy,
+    with_renamed_values,
+)
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize.module import execute
+from nnfuzz.materialize.opsets import DYNAMIC
+from nnfuzz.operators.attributes import Attribute, Choice
 from nnfuzz.operators.body import Body
 from nnfuzz.operators.carriers import array, tensor
 from nnfuzz.operators.operator import OpSpec
-from nnfuzz.reduction.simplicity import array_cost, attribute_cost, dtype_cost
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+SIZES = frozenset({"shape", "split", "ends", "kernel_shape", "hidden_size"})
+"""Attributes that follow from shapes: small where these are small."""
+ONES = frozenset({"strides", "dilations", "group", "repeats", "steps", "alpha", "beta", "scales"})
+"""Attributes whose simplest value is 1 and not 0."""
+_DTYPES = {
+    DType.FLOAT32: 0, DType.BOOL: 0, DType.INT64: 1, DType.INT32: 2, DType.FLOAT64: 1,
+    DType.FLOAT16: 2, DType.INT8: 3, DType.UINT8: 3, DType.INT16: 4, DType.BFLOAT16: 3,
+    DType.UINT64: 5, DType.UINT32: 5, DType.UINT16: 5, DType.INT4: 6, DType.UINT4: 6,
+    DType.FLOAT8_E4M3FN: 6, DType.FLOAT8_E5M2: 6, DType.FLOAT8_E4M3FNUZ: 7,
+    DType.FLOAT8_E5M2FNUZ: 7,
+}  # fmt: skip
+
+
+def dtype_cost(dtype: DType) -> int:
+    return _DTYPES[dtype]
+
+
+def attribute_cost(op: OpSpec) -> int:
+    """Over all attributes; 0 where each has its simplest value."""
+    return sum(
+        value_cost(name, value, declaration(op, name))
+        for name, value in op.attributes.items()
+        if name not in SIZES
+    )
+
+
+def declaration(op: OpSpec, name: str) -> Attribute:
+    """How an attribute is declared; where the modes to choose from depend on attributes before it,
+    as it would be with those of this operator.
+    """
+    declared = op.declared[name]
+    options = getattr(declared, "options", None)
+    if not callable(options) or not isinstance(op.attributes[name], str):
+        return declared
+    try:
+        return Choice(tuple(options(op)))
+    except TypeError:  # they depend on the types of inputs
+        return declared
+
+
+def value_cost(name: str, value: Any, declared: object = None) -> int:
+    """Of one attribute."""
+    if isinstance(value, Body):
+        return sum(3 + attribute_cost(step.op) for step in value.steps)
+    if isinstance(value, tuple):
+        if name == "perm":
+            return sum(i != p for i, p in enumerate(value))
+        return sum(1 if isinstance(v, str) else value_cost(name, v) for v in value)
+    if isinstance(value, DType):
+        return dtype_cost(value)
+    if isinstance(value, str):
+        options = getattr(declared, "options", None)
+        return options.index(value) if isinstance(options, tuple) and value in options else 0
+    best = 1 if name in ONES else 0
+    if value is None or value == best:
+        return 0
+    return (
+        (1 if float(value).is_integer() else 4) + (2 if value < 0 else 0) + min(int(abs(value)), 9)
+    )
+
+
+def array_cost(array: np.ndarray) -> int:
+    """The sum over the elements: 0, 1, a digit, an integer, few decimals, anything else."""
+    if array.dtype == bool:
+        return int(np.count_nonzero(array))
+    array = array.astype(np.float64)
+    wide = np.abs(array)
+    cost = np.full(wide.shape, 8)
+    with np.errstate(invalid="ignore", over="ignore"):
+        cost[np.abs(wide * 10 - np.round(wide * 10)) < 1e-3] = 5
+    whole = wide == np.round(wide)
+    cost[whole] = 4
+    cost[whole & (wide < 10)] = 3
+    cost[wide == 1] = 1
+    cost[wide == 0] = 0
+    return int(cost.sum()) + int(np.count_nonzero(np.signbit(array)))
+
 
 Measure = tuple[int, ...]
 REWRITES = "+"
@@ -215,3 +304,60 @@ def clipped(graph: Graph, params: Mapping[str, Any]) -> dict[str, np.ndarray]:
                 clipped_params[name].dtype
             )
     return clipped_params
+
+
+def at_each_size(subject: Subject) -> list[Subject]:
+    """One subject per size, by the names of the first; the subject itself if there is one size."""
+    if subject.exporter != DYNAMIC:
+        return [subject]
+    weights = {name: subject.params[name] for name in subject.graph.weights}
+    inputs = by_copy({name: subject.params[name] for name in subject.graph.inputs})
+    parts = zip(copies(subject.graph), inputs, strict=True)
+    return [replace(subject, graph=g, params={**weights, **params}) for g, params in parts]
+
+
+def edited(subject: Subject, edit: Callable[[Subject], Subject]) -> Subject:
+    """The subject after an edit at each size.
+
+    Raises: Inapplicable as the edit does, or where the sizes need different weights afterwards.
+    """
+    parts = at_each_size(subject)
+    if len(parts) == 1:
+        return edit(subject)
+    return _rejoined([edit(part) for part in parts])
+
+
+def _rejoined(parts: Sequence[Subject]) -> Subject:
+    first = parts[0]
+    params: dict[str, np.ndarray] = {}
+    for k, part in enumerate(parts):
+        params.update({at_size(name, k): part.params[name] for name in part.graph.inputs})
+        for name in part.graph.weights:
+            if name not in first.params or not np.array_equal(
+                part.params[name], first.params[name]
+            ):
+                raise Inapplicable(f"the weight {name} depends on the size")
+            params[name] = part.params[name]
+    try:
+        whole = join_copies([part.graph for part in parts])
+        return replace(first, graph=whole, params=params, exporter=DYNAMIC)
+    except GraphError as error:
+        raise Inapplicable(str(error)) from error
+
+
+def fixed(subject: Subject) -> Subject:
+    """All copies in one model with static shapes; their names do not call them copies any more."""
+    graph = subject.graph
+    names = {name: _apart(name) for name in graph.values}
+    values = {names[n]: Value(names[n], v.type) for n, v in graph.values.items()}
+    ends = (graph.inputs, graph.weights, graph.outputs)
+    inputs, weights, outputs = ([names[n] for n in ns] for ns in ends)
+    nodes = [with_renamed_values(node, names) for node in graph.nodes]
+    static = Graph(values, nodes, inputs, weights, outputs)
+    params = {names[n]: a for n, a in subject.params.items()}
+    return replace(subject, graph=static, params=params, exporter="direct")
+
+
+def _apart(name: str) -> str:
+    stem, copy = name_and_copy(name)
+    return f"{stem}_size{copy}" if copy else name

@@ -10,7 +10,8 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from types import TracebackType
 from typing import TypeVar
 
 import numpy as np
@@ -18,32 +19,161 @@ import numpy as np
 from nnfuzz.backend.deviation import Habits
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
-from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.backend.runner import BackendRunner, CompilerServers, limits_of
 from nnfuzz.backend.target import Target
 from nnfuzz.base.reading import Json
+from nnfuzz.base.writing import as_json
 from nnfuzz.experiment.compilers import CompilerProcesses
 from nnfuzz.experiment.lane import Lane
 from nnfuzz.experiment.result import FAULT, Judging, Plan, Run
-from nnfuzz.reduction.candidate import CandidateQuestion, Tried, failure_key, with_keys
-from nnfuzz.reduction.edit import Group
-from nnfuzz.reduction.figures import Spent
-from nnfuzz.reduction.information import Explained
-from nnfuzz.reduction.jobs import (
+from nnfuzz.reduction.candidate import (
+    CandidateQuestion,
     Explain,
     ExporterError,
     ListFamilies,
     Prepare,
     Propose,
     Rejected,
+    Spent,
+    Tried,
+    failure_key,
+    with_keys,
 )
-from nnfuzz.reduction.servers import Servers, Workers
+from nnfuzz.reduction.edit import Group
+from nnfuzz.reduction.information import Explained
 from nnfuzz.sandbox.events import Limits, Reply, Trouble, WorkerFault, event_line
+from nnfuzz.sandbox.forkserver import ForkClient, ForkServer
 from nnfuzz.sandbox.job import Job
-from nnfuzz.testcase.case import TestCase
+from nnfuzz.sandbox.sandbox import Sandbox
+from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.client import ProducerClient, ProducerError
 from nnfuzz.triage.keys import Hypothesis
 from nnfuzz.triage.signature import export_failure
 from nnfuzz.triage.survey import learn_habits, patience
+
+SERVICE = "nnfuzz.reduction.service:reduce_service"
+LIMITS = Limits(seconds=120.0)
+PRELOAD = ("numpy", "onnx", "onnx.numpy_helper", "torch", "nnfuzz.reduction.service")
+
+
+def needed_operators(config: Mapping[str, Json]) -> dict[str, object]:
+    """What of a case's configuration still matters once the case is there: the plug-ins' operators,
+    and a criterion of the user's own.
+
+    config, result: the written CaseConfig. Equal ones let workers start in a twentieth of the time.
+    """
+    plugins, tolerance = tuple(config.get("plugins", ())), str(config.get("tolerance", ""))
+    return as_json(CaseConfig(plugins=plugins, tolerance=tolerance))
+
+
+@dataclass(frozen=True, eq=False)
+class Workers:
+    """One with torch and onnx (nnfuzz.reduction.service), and one of the backend, if there is any:
+    they serve one case at a time. rival: see nnfuzz.reduction.case.Problem.
+    """
+
+    service: Sandbox
+    runner: BackendRunner | None
+    rival: BackendRunner | None = None
+
+    @property
+    def sandboxes(self) -> list[Sandbox]:
+        return [self.service, *(r.sandbox for r in (self.runner, self.rival) if r)]
+
+    def fit(self, *specs: BackendSpec | None) -> bool:
+        """Whether they are of these specifications, labels included."""
+        own = [runner and runner.spec for runner in (self.runner, self.rival)]
+        labels = [[spec and spec.label for spec in given] for given in (own, specs)]
+        return own == [*specs] and labels[0] == labels[1]
+
+    def close(self) -> None:
+        for sandbox in self.sandboxes:
+            sandbox.close()
+
+
+class Servers:
+    """The fork servers of a reducer, and its workers: those of one finding serve the next one.
+
+    config: the written CaseConfig of the cases. habits: of the backend, once they were asked for. A
+    context manager.
+    """
+
+    def __init__(
+        self,
+        backend: BackendSpec | None,
+        registry: BackendRegistry,
+        config: Mapping[str, Json] | None = None,
+        lent: tuple[ForkClient, CompilerServers] | None = None,
+    ) -> None:
+        """lent: fork servers that are there already, of the service and of compilers; they are left
+        open.
+        """
+        self._registry, self._arguments = registry, {"config": needed_operators(config or {})}
+        self._owns = lent is None
+        self.service, self.compilers = lent or (
+            ForkServer(PRELOAD, warm=(SERVICE, self._arguments)),
+            CompilerServers(),
+        )
+        if backend:
+            self.compilers.of(registry.get(backend.name), backend)
+        self.habits: Habits | None = None
+        self._idle: list[Workers] = []
+
+    def workers(
+        self,
+        spec: BackendSpec | None,
+        limits: Limits | None = None,
+        rival: BackendSpec | None = None,
+    ) -> Workers:
+        """Some that were given back, or new ones. limits: of the backend's; default: its options'.
+
+        Raises: RegistryError, OptionError, RunnerError if the backend cannot be used.
+        """
+        for idle in self._idle:
+            if idle.fit(spec, rival):
+                self._idle.remove(idle)
+                for runner in filter(None, (idle.runner, idle.rival)):
+                    runner.sandbox.limits = limits or limits_of(runner.options)
+                return idle
+        service = Sandbox(SERVICE, self._arguments, LIMITS, self.service)
+        runners = (self.runner(made, limits) if made else None for made in (spec, rival))
+        return Workers(service, *runners)
+
+    def runner(self, spec: BackendSpec, limits: Limits | None = None) -> BackendRunner:
+        """A new worker of a backend. Raises: as `workers`."""
+        return self.compilers.runner(spec, self._registry, limits)
+
+    @contextmanager
+    def lent(self, spec: BackendSpec) -> Iterator[tuple[Sandbox, BackendRunner]]:
+        """Workers for test cases and of the backend, for a while. Raises: as `workers`."""
+        workers = self.workers(spec)
+        assert workers.runner is not None
+        try:
+            yield workers.service, workers.runner
+        finally:
+            self.give_back(workers)
+
+    def give_back(self, workers: Workers) -> None:
+        """Keeps workers for the next case, unless they are at something."""
+        if any(sandbox.busy for sandbox in workers.sandboxes):
+            workers.close()
+        else:
+            self._idle.append(workers)
+
+    def close(self) -> None:
+        for workers in self._idle:
+            workers.close()
+        self._idle.clear()
+        if self._owns:
+            self.service.close()
+            self.compilers.close()
+
+    def __enter__(self) -> Servers:
+        return self
+
+    def __exit__(self, kind: type | None, error: object, trace: TracebackType | None) -> None:
+        self.close()
+
 
 A = TypeVar("A")
 LAST_CHARS = 2000
@@ -154,7 +284,7 @@ class Trials:
 
     def propose(self, case: TestCase, name: str) -> list[Group]:
         """The groups of edits that a pass proposes. Raises: WorkerError if the worker fails."""
-        return self._answer(f"pass {name}", Propose(case, name)).groups
+        return self._answer(f"pass {name}", Propose(case, name))
 
     def explain(
         self, case: TestCase, outputs: Mapping[str, np.ndarray], held: Sequence[Hypothesis] = ()

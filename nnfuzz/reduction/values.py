@@ -15,14 +15,18 @@ from nnfuzz.operators.attributes import Attribute, Choice, encode
 from nnfuzz.operators.body import Body
 from nnfuzz.operators.operator import OpSpec
 from nnfuzz.reduction.edit import FOCUS, Edit
-from nnfuzz.reduction.simplicity import ONES, SIZES, array_cost, declaration, value_cost
 from nnfuzz.reduction.subject import (
+    ONES,
+    SIZES,
     Inapplicable,
     Subject,
+    array_cost,
     clipped,
+    declaration,
     node_id,
     rebuilt,
     restricted,
+    value_cost,
 )
 
 # -- attributes -------------------------------------------------------------------------------

@@ -27,8 +27,8 @@ from nnfuzz.findings.repro import repro_script
 from nnfuzz.findings.text import environment
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.records.finding import Origin
+from nnfuzz.reduction.candidate import ReductionFigures
 from nnfuzz.reduction.diagnosis import Diagnosis
-from nnfuzz.reduction.figures import ReductionFigures
 from nnfuzz.store.store import Store
 from nnfuzz.triage.keys import Claim, Hypothesis
 from nnfuzz.triage.signature import Signature

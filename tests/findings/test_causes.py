@@ -13,8 +13,8 @@ from nnfuzz.cli.campaigns import known_failures
 from nnfuzz.findings.causes import cause_of, keys_of, known_by
 from nnfuzz.findings.folder import write_finding
 from nnfuzz.records.finding import Origin
+from nnfuzz.reduction.candidate import Counter, ReductionFigures, Spent
 from nnfuzz.reduction.diagnosis import Diagnosis
-from nnfuzz.reduction.figures import Counter, ReductionFigures, Spent
 from nnfuzz.triage.cause import Cause, Symptoms
 from nnfuzz.triage.keys import Claim, Hypothesis, Key, KeyKind, have_one_cause
 from nnfuzz.triage.signature import EVERYWHERE, OPTIMISED, digest_of

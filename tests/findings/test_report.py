@@ -24,7 +24,7 @@ from nnfuzz.findings.repro import program_of
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.records.finding import Finding, Origin
-from nnfuzz.reduction.figures import ReductionFigures
+from nnfuzz.reduction.candidate import ReductionFigures
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.client import ProducerClient
 from nnfuzz.testcase.identity import Numbered, Probe

@@ -20,8 +20,8 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.records.finding import Finding
 from nnfuzz.reduction.case import ReduceConfig, reduce_case
-from nnfuzz.reduction.servers import Servers
 from nnfuzz.reduction.subject import Subject
+from nnfuzz.reduction.trials import Servers
 from nnfuzz.sandbox.forkserver import ForkServer
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer

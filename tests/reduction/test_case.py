@@ -25,8 +25,8 @@ from nnfuzz.reduction.candidate import failure_key
 from nnfuzz.reduction.case import NotReduced, Problem, ReduceConfig, reduce_case
 from nnfuzz.reduction.edit import Edit
 from nnfuzz.reduction.passes import PASSES, applied
-from nnfuzz.reduction.servers import Servers
 from nnfuzz.reduction.subject import Inapplicable, Subject
+from nnfuzz.reduction.trials import Servers
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.client import ProducerClient
 from nnfuzz.testcase.producer import Producer

@@ -22,13 +22,19 @@ from nnfuzz.ir.view import NodeView
 from nnfuzz.records.finding import Finding
 from nnfuzz.reduction.candidate import CandidateQuestion
 from nnfuzz.reduction.case import CONFIRMATIONS, ReduceConfig, _confirming, _shortened, reduce_case
-from nnfuzz.reduction.culprit import _is_of
 from nnfuzz.reduction.diagnosis import diagnose
+from nnfuzz.reduction.experiments import (
+    CONSTANT,
+    OPERANDS,
+    _is_of,
+    healed,
+    narrowest_cause,
+    shared_key,
+)
 from nnfuzz.reduction.explain import explained, family_of, read_by
-from nnfuzz.reduction.healing import CONSTANT, OPERANDS, healed, narrowest_cause, shared_key
 from nnfuzz.reduction.information import bits, differences, enough
-from nnfuzz.reduction.servers import Servers
 from nnfuzz.reduction.subject import Subject
+from nnfuzz.reduction.trials import Servers
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.identity import Numbered, Probe
 from nnfuzz.testcase.producer import Producer

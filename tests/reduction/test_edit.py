@@ -24,13 +24,20 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize.emit import SizeError, emit_dynamic
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.operators.registry import OpRegistry
+from nnfuzz.reduction.cuts import apply_opset, propose_opsets
 from nnfuzz.reduction.edit import MERGED, ORDER, Edit, groups
-from nnfuzz.reduction.opsets import apply_opset, propose_opsets
 from nnfuzz.reduction.passes import FIXING, PASSES, applied, proposed
 from nnfuzz.reduction.shapes import OpenSizes, propose_less
-from nnfuzz.reduction.simplicity import attribute_cost, declaration, value_cost
-from nnfuzz.reduction.sizes import at_each_size, edited
-from nnfuzz.reduction.subject import Inapplicable, Subject, restricted
+from nnfuzz.reduction.subject import (
+    Inapplicable,
+    Subject,
+    at_each_size,
+    attribute_cost,
+    declaration,
+    edited,
+    restricted,
+    value_cost,
+)
 from nnfuzz.reduction.values import simpler_values
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
@@ -269,7 +276,7 @@ def test_a_zero_that_arithmetic_made_may_have_any_sign():
 
 
 def test_simplified_numbers_never_cost_more(subjects):
-    from nnfuzz.reduction.simplicity import array_cost
+    from nnfuzz.reduction.subject import array_cost
     from nnfuzz.reduction.values import WAYS, _simplified
 
     rng = np.random.default_rng(random.Random(1).getrandbits(32))

@@ -15,7 +15,7 @@ from nnfuzz.reduction.candidate import CandidateQuestion, Tried
 from nnfuzz.reduction.case import ReduceConfig, Unexplained
 from nnfuzz.reduction.diagnosis import diagnose
 from nnfuzz.reduction.known import KnownCauses, occurrences
-from nnfuzz.reduction.servers import Servers
+from nnfuzz.reduction.trials import Servers
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.identity import Numbered
 from nnfuzz.triage.cause import Cause
