@@ -18,8 +18,7 @@ from nnfuzz.base.reading import Unreadable, read
 from nnfuzz.base.text import visible
 from nnfuzz.base.untrusted import read_text
 from nnfuzz.base.writing import fields_as_json
-from nnfuzz.triage.keys import Key, KeyKind, is_known_cause
-from nnfuzz.triage.known import KnownFailures, failure_kinds
+from nnfuzz.triage.keys import Key, KeyKind, KnownFailures, failure_kinds, is_known_cause
 
 FILE = "bug.toml"
 SCHEMA = 1

@@ -22,8 +22,7 @@ from nnfuzz.base.untrusted import below
 from nnfuzz.bugs.bug import FILE, Bug, BugError, BugState, bug_text, read_bug
 from nnfuzz.findings.causes import known_by
 from nnfuzz.findings.folder import is_finding
-from nnfuzz.triage.keys import Key
-from nnfuzz.triage.known import KnownFailures
+from nnfuzz.triage.keys import Key, KnownFailures
 
 SCRIPT = "repro.py"
 Note = Callable[[str], None]

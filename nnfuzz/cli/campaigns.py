@@ -38,8 +38,7 @@ from nnfuzz.store.summary import read_summary
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.client import ProducerSettingsError
 from nnfuzz.testcase.identity import Numbered
-from nnfuzz.triage.keys import Key
-from nnfuzz.triage.known import KnownError, KnownFailures
+from nnfuzz.triage.keys import Key, KnownError, KnownFailures
 
 NEARLY = 0.85
 """Likeness (difflib's ratio) of a misspelt name to an operator's; no known pass is as close."""

@@ -11,13 +11,11 @@ from nnfuzz.base.reading import Json
 from nnfuzz.findings.folder import REDUCED, FindingError, read_finding, smallest
 from nnfuzz.records.finding import Finding
 from nnfuzz.reduction.experiments import CONSTANT
-from nnfuzz.triage.blame import RESULT
 from nnfuzz.triage.cause import Cause, Symptoms
 from nnfuzz.triage.headline import innermost_line
-from nnfuzz.triage.keys import Key, KeyKind, error_keys, unread_keys
-from nnfuzz.triage.known import KnownFailures
+from nnfuzz.triage.keys import Key, KeyKind, KnownFailures, error_keys, unread_keys
 from nnfuzz.triage.mismatch import largest_operand
-from nnfuzz.triage.pattern import as_written, operator_types
+from nnfuzz.triage.pattern import RESULT, as_written, operator_types
 from nnfuzz.triage.signature import EVERYWHERE, OPTIMISED, digest_of
 
 

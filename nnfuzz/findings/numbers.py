@@ -11,8 +11,8 @@ from nnfuzz.base.packed_values import evaluated
 from nnfuzz.compare.flip import PYTORCH
 from nnfuzz.ir.dtypes import DType, plain
 from nnfuzz.records.finding import Finding
+from nnfuzz.triage.headline import attributes_that_matter
 from nnfuzz.triage.mismatch import WrongOutput
-from nnfuzz.triage.title import attributes_that_matter
 
 MOST_ELEMENTS = 200
 """Elements of all arrays up to which they are printed whole: about a screen of them."""

@@ -29,9 +29,9 @@ from nnfuzz.reduction.case import CaseReduction, Problem, ReduceConfig, reduce_c
 from nnfuzz.reduction.experiments import healed
 from nnfuzz.reduction.trials import Servers
 from nnfuzz.testcase.client import ProducerClient, ProducerError
+from nnfuzz.triage.headline import operators_text, sentence, wrong_in_words
 from nnfuzz.triage.pattern import operator_types
 from nnfuzz.triage.signature import HabitDetails, wrong_of
-from nnfuzz.triage.title import operators_text, sentence, wrong_in_words
 
 
 def reduce_folder(

@@ -81,7 +81,7 @@ class ReducerSettings:
 class CampaignConfig(CampaignSettings):
     """The configuration of a campaign: its settings, its compilers and its services.
 
-    known: lines of a file of known failures (nnfuzz.triage.known), which are counted, but are no
+    known: lines of a file of known failures (nnfuzz.triage.keys), which are counted, but are no
     findings.
     """
 

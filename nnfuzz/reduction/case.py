@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from nnfuzz.backend.outcome import OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
@@ -17,9 +17,7 @@ from nnfuzz.experiment.localise import shorten_pipeline
 from nnfuzz.ir.sizes import operators
 from nnfuzz.reduction.candidate import (
     CandidateQuestion,
-    Counter,
     ReductionFigures,
-    Spent,
     Tried,
     with_failure_keys,
 )
@@ -30,10 +28,12 @@ from nnfuzz.reduction.known import KnownCauses
 from nnfuzz.reduction.trials import Servers, Trials
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.cause import Cause
-from nnfuzz.triage.signature import FAILURES, Failure
+from nnfuzz.triage.signature import FAILURES, Failure, answering
 
 SECONDS = 20.0
 """Limit for a candidate of a failure that is not about time."""
+ELEMENTS = 6
+"""The entry of nnfuzz.reduction.subject.Subject.measure that counts elements."""
 CONFIRMATIONS = 3
 """Runs in fresh processes, in all of which a reduced case has to fail."""
 
@@ -86,52 +86,22 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class CaseReduction:
-    """What came of it.
+    """The result of a reduction.
 
-    failure: of the reduced case; best: its case, outcomes and verdict. before, after: the measure
-    (see nnfuzz.reduction.subject.Subject.measure): entry 0 counts nodes, entry 6 elements. run:
-    candidates. confirmed: how many of CONFIRMATIONS runs in fresh processes failed. operators: of
-    the model at the beginning. spent: by phase.
+    failure: of the reduced case; best: its case, outcomes and verdict. cause: the known one that
+    was recognised.
     """
 
     failure: Failure
     best: Tried
-    before: tuple[int, ...]
-    run: int
-    seconds: float
-    confirmed: int
-    counters: Mapping[str, Counter]
-    operators: int
+    figures: ReductionFigures
     cause: Cause | None = None
     diagnosis: Diagnosis = NOTHING
-    spent: Mapping[str, Spent] = field(default_factory=dict)
 
     @property
     def case(self) -> TestCase:
         assert self.best.case is not None
         return self.best.case
-
-    @property
-    def after(self) -> tuple[int, ...]:
-        return self.best.measure
-
-    @property
-    def nodes(self) -> tuple[int, int]:
-        """How many operators the models had and have: a graph at several sizes counts once."""
-        return self.operators, operators(self.case.graph)
-
-    @property
-    def figures(self) -> ReductionFigures:
-        return ReductionFigures(
-            nodes=self.nodes,
-            elements=(self.before[6], self.after[6]),
-            candidates=self.run,
-            seconds=self.seconds,
-            confirmed=(self.confirmed, CONFIRMATIONS),
-            known=self.cause.hash if self.cause else "",
-            spent=self.spent,
-            passes={name: count for name, count in self.counters.items() if count.proposed},
-        )
 
 
 def reduce_case(problem: Problem, config: ReduceConfig | None = None) -> CaseReduction:
@@ -144,7 +114,10 @@ def reduce_case(problem: Problem, config: ReduceConfig | None = None) -> CaseRed
     config = config or ReduceConfig()
     start = time.perf_counter()
     with asked(problem, config) as (trials, question, initial, wanted):
-        whole, question = question, _shortened(question, problem.failure, initial)
+        whole = question
+        if question.levels and problem.failure.kind is not OutcomeKind.TIMEOUT:
+            question, initial = _with_fewer_levels(trials, question, initial, wanted)
+        question = _shortened(question, problem.failure, initial)
         known = KnownCauses(config.causes, trials, question, wanted, problem.failure.stage)
         with trials.phase("known"):
             rest = known.without(initial)
@@ -172,19 +145,19 @@ def reduce_case(problem: Problem, config: ReduceConfig | None = None) -> CaseRed
                 diagnosis = diagnose(
                     trials, asking, [*engine.adopted, best], failure, config.causes
                 )
-    return CaseReduction(
-        failure=failure,
-        best=best,
-        before=initial.measure,
-        run=engine.progress.run,
+    assert best.case is not None
+    counters = engine.progress.counters
+    figures = ReductionFigures(
+        nodes=(operators(problem.case.graph), operators(best.case.graph)),
+        elements=(initial.measure[ELEMENTS], best.measure[ELEMENTS]),
+        candidates=engine.progress.run,
         seconds=time.perf_counter() - start,
-        confirmed=confirmed,
-        counters=engine.progress.counters,
-        operators=operators(problem.case.graph),
-        cause=known.found,
-        diagnosis=diagnosis,
+        confirmed=(confirmed, CONFIRMATIONS),
+        known=known.found.hash if known.found else "",
         spent=trials.spent,
+        passes={name: count for name, count in counters.items() if count.proposed},
     )
+    return CaseReduction(failure, best, figures, known.found, diagnosis)
 
 
 @contextmanager
@@ -269,6 +242,26 @@ def _without_silent(question: CandidateQuestion, initial: Tried) -> tuple[Candid
     if not silent:
         return question, initial
     return replace(question, silent=tuple(silent)), with_failure_keys(initial, silent)
+
+
+def _with_fewer_levels(
+    trials: Trials, question: CandidateQuestion, initial: Tried, wanted: str
+) -> tuple[CandidateQuestion, Tried]:
+    """The question and its first answer at the levels that decide whether a candidate fails in the
+    same way: the least optimised one and, if that is right, one that fails. All levels where the
+    case does not fail so at these.
+    """
+    failing = {level for f, mark in initial.failing if mark == wanted for level in f.levels}
+    ran = answering(initial.outcomes)
+    optimised = [level for level in ran if level in failing][-1:] if ran[0] not in failing else []
+    levels = (*ran[:1], *optimised)
+    if len(levels) == len(question.levels) or not (optimised or failing.issuperset(ran)):
+        return question, initial
+    assert initial.case is not None
+    fewer = replace(question, levels=levels)
+    tried = trials.run(initial.case, (), fewer)
+    same = any(mark == wanted for _, mark in tried.failing)
+    return (fewer, tried) if same else (question, initial)
 
 
 def _shortened(question: CandidateQuestion, failure: Failure, initial: Tried) -> CandidateQuestion:

@@ -18,11 +18,11 @@ from nnfuzz.ir.view import GraphView, NodeView
 from nnfuzz.reduction.candidate import CandidateQuestion, Tried
 from nnfuzz.reduction.edit import Edit, Group
 from nnfuzz.reduction.trials import Trials
+from nnfuzz.triage.headline import needed_attributes
 from nnfuzz.triage.keys import Claim, Hypothesis
 from nnfuzz.triage.mismatch import first_wrong
 from nnfuzz.triage.pattern import first_copy, onnx_type, shared_attribute, upstream
 from nnfuzz.triage.signature import Failure, HabitDetails
-from nnfuzz.triage.title import needed_attributes
 
 
 def exposed(

@@ -177,8 +177,9 @@ class Servers:
 
 A = TypeVar("A")
 LAST_CHARS = 2000
-LEAST_SECONDS = 5.0
-"""That a candidate gets at least, however fast others were, unless it is about a hang."""
+LEAST_SECONDS, PATIENCE = 5.0, 4.0
+"""A candidate of a failure that is no hang gets so many seconds, and so many times the longest time
+of those before, if that is more."""
 
 
 class WorkerError(RuntimeError):
@@ -356,8 +357,9 @@ class Trials:
         question: CandidateQuestion,
     ) -> Tried:
         how = question.without, question.until, question.lazy
-        usual = patience(self._usual, 0.0 if question.hurried else LEAST_SECONDS)
-        seconds = usual if self._usual else math.inf
+        patient = max(LEAST_SECONDS, PATIENCE * self._usual)
+        seconds = patience(self._usual) if question.hurried else patient
+        seconds = seconds if self._usual else math.inf
         run = Run(runner.name, case, question.levels, False, *how, seconds=seconds)
         judging = Judging.ALWAYS if question.judged else Judging.NEVER
         rival = workers.rival

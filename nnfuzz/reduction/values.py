@@ -166,9 +166,9 @@ def _retyped(
 # -- numbers ----------------------------------------------------------------------------------
 
 WAYS = ("zeros", "ones", "first", "integers", "decimals")
-MOST_PARTS = 14
-"""Parts of one array that are simplified one by one: halves, quarters, eighths. Single elements of
-larger arrays took a quarter of the time of all reductions."""
+MOST_PARTS, MOST_EDITS = 14, 40
+"""Parts of one array that are simplified one by one (halves, quarters, eighths), and edits of all
+arrays. Single elements of larger arrays took a quarter of the time of all reductions."""
 
 
 def propose_numbers(subject: Subject) -> Iterator[Edit]:
@@ -186,7 +186,11 @@ def propose_numbers(subject: Subject) -> Iterator[Edit]:
 
 
 def propose_elements(subject: Subject) -> Iterator[Edit]:
-    """The same for halves, quarters ... and single elements of arrays."""
+    """The same for halves, quarters and eighths of arrays."""
+    return itertools.islice(_elements(subject), MOST_EDITS)
+
+
+def _elements(subject: Subject) -> Iterator[Edit]:
     for name in (*subject.graph.weights, *subject.graph.inputs):
         array = subject.params[name]
         for start, stop in itertools.islice(_parts(array.size), MOST_PARTS):

@@ -34,7 +34,7 @@ from nnfuzz.store.statistics import Statistics
 from nnfuzz.store.store import Store
 from nnfuzz.store.suspicions import Suspicions, merged, suspicion_of
 from nnfuzz.testcase.identity import Numbered, TestId
-from nnfuzz.triage.known import KnownFailures
+from nnfuzz.triage.keys import KnownFailures
 from nnfuzz.triage.mismatch import first_wrong
 from nnfuzz.triage.pattern import Pattern, pattern_of, upstream
 from nnfuzz.triage.signature import Failure, habits_of

@@ -27,8 +27,7 @@ from nnfuzz.store.statistics import Statistics, median
 from nnfuzz.store.store import Store
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.identity import TestId
-from nnfuzz.triage.keys import KeyKind
-from nnfuzz.triage.known import KnownFailures
+from nnfuzz.triage.keys import KeyKind, KnownFailures
 
 _META = "releases"
 

@@ -3,21 +3,28 @@
 Before reduction a mismatch is known by operators around the first wrong output, many of which are
 there by chance. The operators of a reduced graph are all needed; their dtypes are where float32
 would not do, but another one might.
+
+An error tells where a compiler noticed something. The operator that it names may only have got what
+another one made wrong, and one check of a compiler fails for many operators: `blamed` finds parts
+that are the same wherever one change of the compiler would mend the failures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
+from types import MappingProxyType
 
 from nnfuzz.backend.deviation import Deviation
-from nnfuzz.backend.outcome import OutcomeKind
+from nnfuzz.backend.outcome import OutcomeKind, Stage
+from nnfuzz.backend.target import rules_of
 from nnfuzz.base.reading import Json, JsonObject
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.ir.view import GraphView, NodeView
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.triage.blame import RESULT, blamed
+from nnfuzz.triage.headline import is_native
 from nnfuzz.triage.keys import Hypothesis, Key
 from nnfuzz.triage.mismatch import (
     WrongOutput,
@@ -29,7 +36,11 @@ from nnfuzz.triage.mismatch import (
     wide_operands,
 )
 from nnfuzz.triage.pattern import (
+    RESULT,
     SIZED,
+    as_written,
+    before_last,
+    between,
     branches_added,
     coarse_graph,
     dtype_class,
@@ -40,7 +51,10 @@ from nnfuzz.triage.pattern import (
     pattern_of,
     signatures,
     sole_operator,
+    sources,
     switches,
+    without_calls,
+    without_intrinsics,
     written_types,
 )
 from nnfuzz.triage.signature import (
@@ -186,7 +200,7 @@ def _parts(failure: Failure, graph: GraphView, symptoms: Symptoms) -> JsonObject
 
     A pass of the optimiser that localisation accuses is the cause, in whatever pattern, level and
     way it shows: as an error, wrong values or a wrong shape. Misused memory is known by operators
-    and the stage. Else an error is known by what nnfuzz.triage.blame makes of it, a mismatch of one
+    and the stage. Else an error is known by what nnfuzz.triage.cause makes of it, a mismatch of one
     operator by that operator and by whether digits or everything is wrong, one of several by
     operators, edges and classes of dtypes.
     """
@@ -227,7 +241,7 @@ def _mismatch(failure: Failure, graph: GraphView, symptoms: Symptoms) -> JsonObj
         kind = _kind_of_number(failure, graph, symptoms)
     where = _where(graph, symptoms)
     if kind in _TYPES and "operator" in where:
-        # The same operator makes others fail that read its result (nnfuzz.triage.blame).
+        # The same operator makes others fail that read its result (nnfuzz.triage.cause).
         return dict.fromkeys(("kind", "stage", "wrong", "levels")) | {
             RESULT: kind,
             "of": [where["operator"]],
@@ -314,3 +328,123 @@ def _where(graph: GraphView, symptoms: Symptoms) -> JsonObject:
         return place | ({"sized": True} if sized else {})
     coarse = coarse_graph(graph)
     return {"nodes": signatures(coarse) + sized, "edges": list(pattern_of(coarse).edges)}
+
+
+NO_TYPES: Mapping[str, str] = MappingProxyType({})
+_INPUTS = ("dtype", "shape", "type")
+_VAGUE = re.compile(r"(?<!<)\boperator\b")
+"""Speaks of an operator without saying which."""
+_SHAPE = re.compile(r"shape|rank|ndim|dimension", re.IGNORECASE)
+_ERROR = ("kind", "stage", "error", "message", "about", "at", "location", "frames")
+
+
+def blamed(
+    failure: Failure,
+    graph: GraphView,
+    operator: str = "",
+    branches: bool = False,
+    types: Mapping[str, str] = NO_TYPES,
+) -> dict[str, object]:
+    """Parts that replace those of an error with a message; None: not part of it.
+
+    operator: the only one of the ONNX model, "" if there are several. branches: whether an
+    exporter added an If. types: the operator of ONNX that computes a value, where it is known; what
+    is blamed for its result is called so.
+
+    The first rule that applies counts. Those come first that tell who made what is wrong (1, 2), or
+    where in the compiler (3), which they do with and without a rewrite; then the rewrite (4); then
+    what a message suggests that only tells where something was noticed:
+
+    1. An If that an exporter added is to blame for whatever an importer or code generation says,
+       complaints about dtypes or types aside: reduction would have had the model emitted without it
+       if the failure did not need it, and branches may differ in rank, but not in dtype.
+    2. A complaint about the type, dtype or shape of an input is about whoever made the input. Where
+       inference fails at an operator, that is what feeds it and is itself fed, else the operator,
+       which cannot cope with what is known of its input. Two dtypes that a single operator reads,
+       where an importer wants one, are its own doing: it has converted neither.
+    3. A native function that the message names is the cause, for whatever operator and rewrite.
+    4. A reduced model that still needs a rewrite is known by its rules and the message: operators
+       are only what the rules were applied to.
+    5. While the model runs, an operator that the message names is the cause; if it names none, the
+       message counts, and what is computed first.
+    6. What an importer cannot take behind another operator is the other one's fault, whatever it
+       says. So is what code generation says of shapes, or of an operator that it does not name. Of
+       a single operator that is its own, whose pieces do not fit, unless a native frame tells more
+       of shapes.
+    7. Else the message counts, with the innermost native frame if there is one: whoever calls it,
+       at import or later. Without one it counts with what is computed first, or the operator.
+    """
+    parts, several = failure.signature.parts, len(graph.nodes) > 1
+    message, stage = parts["message"], failure.stage
+    imported = stage is Stage.IMPORT
+    own = operator or graph.nodes[0].op
+    about = parts.get("about", "")
+    if branches and about in ("", "shape") and stage is not Stage.EXECUTE:
+        return dict.fromkeys(_ERROR) | {RESULT: "use", "of": ["If"]}
+    written = as_written(graph, types)
+    suspects = _suspects(about, parts.get("at", ()), written) if several else None
+    if not several and imported and about == "dtype" and _unlike(message, graph):
+        suspects = _result("dtype", [own])
+    if suspects:
+        return suspects
+    if where := from_last_location(message):
+        return dict.fromkeys(_ERROR) | {"message": where}
+    general = _generalised(message, graph, stage, operator)
+    if rules := rules_of(failure.targets[0].form):
+        return _said(general) | {"rules": rules, "frames": None}
+    behind = sources(written)
+    named = [op for op in _operators(graph, operator) if re.search(rf"\b{op}\b", message)]
+    if named and stage is Stage.EXECUTE:
+        return _said(general) | {"operator": named[-1], "frames": None}
+    if behind and stage is Stage.EXECUTE:
+        return _said(general) | {"behind": behind}
+    if behind and (stage is Stage.IMPORT or _SHAPE.search(general) or _VAGUE.search(general)):
+        return dict.fromkeys(_ERROR) | {RESULT: "use", "of": behind}
+    native = [frame for frame in parts.get("frames", ()) if is_native(frame)]
+    unclear = _VAGUE.search(general) or (_SHAPE.search(general) and not native)
+    if stage is Stage.COMPILE and not behind and unclear:
+        # The same among the pieces that the operator is translated to.
+        return dict.fromkeys(_ERROR) | {RESULT: "use", "of": [own]}
+    if native and not _VAGUE.search(general):
+        return _said(general) | {"stage": None, "error": None, "frames": native[-1:]}
+    return _said(general) | ({"behind": behind} if behind else {"operator": own})
+
+
+def _said(general: str) -> dict[str, object]:
+    """The message in general words instead of what a complaint says of this model."""
+    return {"message": general, "about": None, "at": None, "location": None}
+
+
+def _unlike(message: str, graph: GraphView) -> bool:
+    """Whether the message names several of the dtypes that are read in the model."""
+    dtypes = graph.dtypes
+    read = {dtypes[name] for node in graph.nodes for name in node.inputs}
+    return sum(bool(re.search(rf"\b{dtype}\b", message)) for dtype in read) > 1
+
+
+def _suspects(what: str, at: Sequence[str], graph: GraphView) -> dict[str, object] | None:
+    """Parts for a complaint about an input that is not as in the model.
+
+    at: the operators that the compiler says it failed at.
+    """
+    if what == "type" and at and at[-1] in _operators(graph):
+        return _result(what, between(graph, at[-1]))
+    return _result(what, before_last(graph, what)) if what in _INPUTS else None
+
+
+def _result(what: str, suspects: Sequence[str]) -> dict[str, object] | None:
+    return dict.fromkeys(_ERROR) | {RESULT: what, "of": list(suspects)} if suspects else None
+
+
+def _generalised(message: str, graph: GraphView, stage: Stage, operator: str) -> str:
+    """The message with placeholders for dtypes, operators and what these are lowered to."""
+    dtypes = {*graph.dtypes.values()}
+    message = without_calls(message)
+    message = message if stage is Stage.IMPORT else without_intrinsics(message)
+    return general_message(message, dtypes, _operators(graph, operator))
+
+
+def _operators(graph: GraphView, operator: str = "") -> list[str]:
+    """In order of computation; and that of the ONNX model, if it is only one."""
+    names = [*graph.operators, operator]
+    return list(dict.fromkeys(name for name in names if name))

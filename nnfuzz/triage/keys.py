@@ -1,29 +1,31 @@
-"""Keys of a cause: findings of one compiler that share enough of them are one.
+"""Keys of a cause, by which findings of one compiler are merged, and known failures.
 
 A key is a property that findings with one cause tend to share. One that names the cause weighs 1
 and merges alone. What a message says last needs the same place or the same operators beside it;
 these two together say too little, since one source file has many causes; one line of it beside
-the words or the operators is enough. Keys are a function of the
-stored finding, so that a campaign of older rules is merged anew.
+the words or the operators is enough.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
+from pathlib import Path
 from typing import TypeVar
 
 from nnfuzz.backend.deviation import SATURATES, TF32, Deviation
 from nnfuzz.backend.outcome import Stage
+from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.untrusted import read_text
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.view import GraphView
-from nnfuzz.triage.blame import RESULT
 from nnfuzz.triage.headline import is_native
-from nnfuzz.triage.pattern import general_message, sources
-from nnfuzz.triage.signature import OTHERS, Failure
+from nnfuzz.triage.pattern import RESULT, general_message, sources
+from nnfuzz.triage.signature import HASH_DIGITS, OTHERS, Failure
 
 
 class Claim(Enum):
@@ -317,3 +319,107 @@ def grouped(findings: Mapping[Id, Iterable[Key]]) -> dict[Id, Id]:
                     leader[second] = first
             by_key[key].append(name)
     return {name: root(name) for name in keys}
+
+
+_HASH = re.compile(rf"[0-9a-f]{{{HASH_DIGITS}}}")
+FIELDS = ("backend", "kind", "stage", "operator", "dtype")
+
+
+class KnownError(Unreadable):
+    """A file of known failures that cannot be read; the message names the line and the fix."""
+
+
+@dataclass(frozen=True)
+class KnownFailures:
+    """Failures that a campaign counts but does not report.
+
+    hashes: of signatures, of raw failures or reduced ones. patterns: field -> value. keys: of
+    reduced findings. A file names them one per line, by the hash of a signature or by what the
+    reduced model is like; text behind a hash, and what follows a #, is a comment:
+
+        a258b5a34ce8 wrong shape of Range
+        backend=tvm operator=Pow dtype=bfloat16   # the next release has it
+
+    A pattern fits a reduced finding that has all of what it names. A line of keys is a list in
+    JSON: those of a reduced finding, and the kinds of its failures, since a known cause that fails
+    in another way is news.
+    """
+
+    hashes: frozenset[str] = frozenset()
+    patterns: tuple[Mapping[str, str], ...] = field(default=())
+    keys: tuple[frozenset[Key], ...] = ()
+
+    @classmethod
+    def parse(cls, lines: Iterable[str], source: str = "known failures") -> KnownFailures:
+        """Raises: KnownError naming the first line that is neither a hash nor a pattern."""
+        hashes, patterns, keys = set(), [], []
+        for number, line in enumerate(lines, 1):
+            if line.startswith("["):
+                keys.append(_keys(line, f"{source}, line {number}"))
+                continue
+            words = line.partition("#")[0].split()
+            if words and _HASH.fullmatch(words[0]):
+                hashes.add(words[0])
+            elif words:
+                patterns.append(_read_pattern(words, f"{source}, line {number}"))
+        return cls(frozenset(hashes), tuple(patterns), tuple(keys))
+
+    @classmethod
+    def load(cls, path: Path) -> KnownFailures:
+        """Raises: KnownError, Unreadable."""
+        return cls.parse(read_text(path).splitlines(), str(path))
+
+    @classmethod
+    def merged(cls, parts: Iterable[KnownFailures]) -> KnownFailures:
+        """All that some of the parts know."""
+        parts = list(parts)
+        return cls(
+            frozenset(own for part in parts for own in part.hashes),
+            tuple(own for part in parts for own in part.patterns),
+            tuple(dict.fromkeys(own for part in parts for own in part.keys)),
+        )
+
+    def lines(self) -> tuple[str, ...]:
+        """As a file would have them, sorted."""
+        patterns = (" ".join(f"{k}={v}" for k, v in sorted(p.items())) for p in self.patterns)
+        keys = (json.dumps(sorted(map(str, own))) for own in self.keys)
+        return (*sorted(self.hashes), *sorted(patterns), *sorted(keys))
+
+    def fits(self, backends: Collection[str], kind: str, stage: str, graph: GraphView) -> bool:
+        """Whether some pattern fits a reduced finding. backends: names of the compiler."""
+        own = (backends, (kind,), (stage,), graph.operators, graph.dtypes.values())
+        has = dict(zip(FIELDS, own, strict=True))
+        return any(all(value in has[name] for name, value in p.items()) for p in self.patterns)
+
+    def has(self, keys: Collection[Key], kind: str = "") -> bool:
+        """Whether the keys of a reduced finding make it one with a known one that failed in this
+        way before. kind: of the failure (OutcomeKind); "" and known keys without any are of all.
+        """
+        of_cause = (failure_kinds(known) for known in self.keys if is_known_cause(keys, known))
+        return any(not kind or not kinds or kind in kinds for kinds in of_cause)
+
+
+def failure_kinds(keys: Iterable[Key]) -> set[str]:
+    """The kinds of failures that the keys of a known finding name."""
+    return {key.text for key in keys if key.kind is KeyKind.FAILURE}
+
+
+def _keys(line: str, where: str) -> frozenset[Key]:
+    try:
+        return Key.parse_all(map(str, json.loads(line)))
+    except ValueError as error:
+        raise KnownError(f"{where}: {line!r} is no list of keys in JSON ({error})") from error
+
+
+def _read_pattern(words: Iterable[str], where: str) -> dict[str, str]:
+    pattern = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or name not in FIELDS or not value:
+            raise KnownError(
+                f"{where}: {word!r} is neither a signature of {HASH_DIGITS} hexadecimal digits, "
+                f"such as the report of a finding shows, nor one of "
+                f"{', '.join(f'{name}=...' for name in FIELDS)}"
+            )
+        pattern[name] = value
+    return pattern

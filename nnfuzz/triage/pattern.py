@@ -29,6 +29,9 @@ _SPELLINGS = {
     "float64": ("float64", "f64", "double"),
 }
 DTYPE, OPERATOR = "<dtype>", "<operator>"
+RESULT = "result"
+"""The part that says what is wrong with the results of an operator: "dtype", "shape", "type" (one
+of the two) or "use" (what comes behind cannot be translated)."""
 _WORD = re.compile(r"(?<!<)\b[A-Za-z]\w*")
 _DOTTED = re.compile(r"(?<=')[a-z]\w*(?:\.\w+)+(?=')")
 _CALLED = re.compile(r"\b[A-Za-z_]\w*(?:\.\w+)+\(\.\.\.\)")

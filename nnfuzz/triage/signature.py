@@ -30,10 +30,9 @@ from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.sandbox.events import shortened
-from nnfuzz.triage.headline import headline, is_native, native_frames, python_frames
+from nnfuzz.triage.headline import headline, is_native, native_frames, python_frames, sentence
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
 from nnfuzz.triage.pattern import operands, switches
-from nnfuzz.triage.title import sentence
 from nnfuzz.vary.faults.fault import Fault
 
 FAILURES = (OutcomeKind.EXCEPTION, OutcomeKind.CRASH, OutcomeKind.TIMEOUT)

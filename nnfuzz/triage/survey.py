@@ -38,11 +38,9 @@ FIRST_SECONDS = 5.0
 OPSET, IR_VERSION = 17, 8
 
 
-def patience(usual: float, least: float = 0.0) -> float:
-    """Seconds after which a model is a hang, if similar ones take at most `usual` seconds; at least
-    `least`.
-    """
-    return max(LEAST_SECONDS, HANGS * usual, least)
+def patience(usual: float) -> float:
+    """Seconds after which a model is a hang, if similar ones take at most `usual` seconds."""
+    return max(LEAST_SECONDS, HANGS * usual)
 
 
 def survey(run: Run) -> tuple[Deviation, ...]:

@@ -39,7 +39,7 @@ from tests.triage.test_signature import crashed, failed, outcome
 
 def test_ten_nodes_become_two(reductions):
     for done in reductions:
-        assert done.before[0] == 10
+        assert done.figures.nodes[0] == 10
         nodes = done.case.graph.nodes
         assert sorted(node.op for node in nodes) == ["Add", "Mul"]
 
@@ -56,23 +56,25 @@ def test_everything_else_becomes_as_simple_as_can_be(reductions):
 
 def test_counters_add_up(reductions):
     for done in reductions:
-        assert sum(counter.run for counter in done.counters.values()) == done.run
-        assert any(counter.accepted for counter in done.counters.values())
+        assert (
+            sum(counter.run for counter in done.figures.passes.values()) == done.figures.candidates
+        )
+        assert any(counter.accepted for counter in done.figures.passes.values())
 
 
 def test_a_reduction_comes_to_the_same_again(findings, reductions, reduced):
     again = reduced(findings[0])
     assert again.case.graph == reductions[0].case.graph
     assert again.case.model == reductions[0].case.model
-    assert again.run == reductions[0].run
+    assert again.figures.candidates == reductions[0].figures.candidates
 
 
 @pytest.mark.parametrize("budget", [1, 7])
 def test_a_budget_holds_and_the_result_still_fails(findings, reduced, budget):
     done = reduced(findings[1], ReduceConfig(budget))
-    assert done.run <= budget
-    assert done.after <= done.before
-    assert done.confirmed == 3
+    assert done.figures.candidates <= budget
+    assert done.figures.nodes[1] <= done.figures.nodes[0]
+    assert done.figures.confirmed == (3, 3)
 
 
 def test_an_exception_keeps_its_message(producer, registry, server, reduced):
@@ -80,10 +82,10 @@ def test_an_exception_keeps_its_message(producer, registry, server, reduced):
     made = (finding_of(producer, registry, server, i, **options) for i in range(1600))
     finding = next(f for f in made if f is not None)
     done = reduced(finding)
-    assert done.after[0] == 2
+    assert done.figures.nodes[1] == 2
     assert done.failure.signature.hash == finding.failure.signature.hash
     assert {o.level for o in done.best.outcomes} == {"O0", "O1"}
-    assert done.counters["halves"].proposed and done.run < 60
+    assert done.figures.passes["halves"].proposed and done.figures.candidates < 60
 
 
 def test_the_last_half_goes_first(producer):
@@ -125,9 +127,9 @@ def test_a_failure_that_needs_many_nodes_keeps_them(producer, registry, server, 
     made = (finding_of(producer, registry, server, i, least=6) for i in range(1600))
     finding = next(f for f in made if f is not None)
     done = reduced(finding)
-    assert done.after[0] in (5, 6)
-    assert done.confirmed == 3
-    assert done.before[0] == 10
+    assert done.figures.nodes[1] in (5, 6)
+    assert done.figures.confirmed == (3, 3)
+    assert done.figures.nodes[0] == 10
 
 
 def test_an_exporters_failure_is_reduced_without_a_backend():
@@ -144,7 +146,7 @@ def test_an_exporters_failure_is_reduced_without_a_backend():
     done = reduce_case(Problem(case, failure, None, as_json(config)))
     assert [node.op for node in done.case.graph.nodes] == ["Bessel"]
     assert done.failure.signature.hash == failure.signature.hash
-    assert done.confirmed == 3
+    assert done.figures.confirmed == (3, 3)
 
 
 # Whether a candidate still fails in the same way.
@@ -155,7 +157,7 @@ def test_the_failure_stays_the_same_and_occurs_in_fresh_processes(findings, redu
         before = failure_key(finding.failure, finding.blame, finding.outcomes)
         after = failure_key(done.failure, done.best.blame(done.failure), done.best.outcomes)
         assert after == before
-        assert done.confirmed == 3
+        assert done.figures.confirmed == (3, 3)
 
 
 def test_a_level_that_fails_in_another_way_does_not_tell_the_optimiser_apart():
@@ -258,7 +260,7 @@ def test_what_fails_in_both_is_no_candidate(release_index, monkeypatch):
     right = replace(registry.parse("toyrel@2.0"), label="toyrel@2.0")
     problem = Problem(case, failure, spec, as_json(settings), rival=right)
     config = ReduceConfig(60, registry=registry)
-    assert reduce_case(problem, config).after[0] == 1
+    assert reduce_case(problem, config).figures.nodes[1] == 1
     wrong = replace(problem, rival=replace(spec, label="toyrel@1.0"))
     with pytest.raises(NotReduced, match="does not reproduce"):
         reduce_case(wrong, config)
@@ -301,7 +303,7 @@ def test_the_elements_and_sizes_that_matter_are_what_is_left(fault, shrunk):
     assert elements(done.case) <= 1.4 * fault.least
     numbers = {x for a in done.case.inputs.values() for x in a.ravel().tolist()}
     assert len(numbers) <= 2
-    assert done.run <= 80 and done.confirmed == 3
+    assert done.figures.candidates <= 80 and done.figures.confirmed == (3, 3)
     assert done.figures.elements[1] == elements(done.case)
 
 
@@ -309,7 +311,7 @@ def test_what_holds_in_no_fresh_process_gives_way_to_what_does(shrunk):
     fault = next(fault for fault in FAULTS if (fault.op, fault.rule) == ("Abs", "magic"))
     done = shrunk(fault, flaky=20)
     (array,) = done.case.inputs.values()
-    assert done.confirmed == 3 and array.size > 20
+    assert done.figures.confirmed == (3, 3) and array.size > 20
     assert (array != 0).sum() == 1
     with pytest.raises(NotReduced):
         shrunk(fault, flaky=10_000)

@@ -191,10 +191,10 @@ def test_a_known_pass_is_recognised_by_pattern_and_by_what_cures_it(
     done, quick = reduce(1, fusion)
     assert done.cause is fusion and quick.localisation is None
     assert sorted(node.op for node in done.case.graph.nodes) == ["Add", "Mul"]
-    assert done.run < full.run and done.figures.known == fusion.own
+    assert done.figures.candidates < full.figures.candidates and done.figures.known == fusion.own
     innocent = replace(fusion, passes=("Tidy",))
     done, _ = reduce(2, innocent)
-    assert done.cause is None and done.after[0] == 2
+    assert done.cause is None and done.figures.nodes[1] == 2
     with pytest.raises(Unexplained, match="another cause"):
         reduce(2, innocent, only_known=True)
 

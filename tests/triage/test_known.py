@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from nnfuzz.ir.view import NO_GRAPH, GraphView
-from nnfuzz.triage.known import KnownError, KnownFailures
+from nnfuzz.triage.keys import KnownError, KnownFailures
 
 TEXT = """
 a258b5a34ce8 wrong shape of Range

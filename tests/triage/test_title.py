@@ -4,7 +4,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from nnfuzz.compare.mismatch import Mismatch
-from nnfuzz.triage import title
+from nnfuzz.triage import headline as title
 from nnfuzz.triage.keys import Hypothesis
 
 

@@ -170,18 +170,22 @@ def _reduce_finding(folder: Path, backend: str, plugins: Iterable[Path], budget:
 
 
 def _show_reduction(folder: Path, done: CaseReduction, reduced: Finding) -> None:
+    from nnfuzz.findings.folder import REDUCED
+
+    own = done.figures
     typer.echo(
-        f"{done.nodes[0]} -> {done.nodes[1]} nodes, {done.before[6]} -> {done.after[6]} elements; "
-        f"{done.run} candidates in {done.seconds:.1f} s"
+        f"{own.nodes[0]} -> {own.nodes[1]} nodes, {own.elements[0]} -> {own.elements[1]} elements; "
+        f"{own.candidates} candidates in {own.seconds:.1f} s"
     )
-    for name, counter in done.counters.items():
+    for name, counter in own.passes.items():
         if counter.accepted:
             typer.echo(f"  {name}: {counter.accepted} of {counter.run} candidates accepted")
     typer.echo(done.failure.signature.title)
     if reduced.localisation:
         typer.echo(f"accused: {reduced.localisation['party']}")
-    if done.confirmed < CONFIRMATIONS:
-        typer.echo(f"warning: failed in {done.confirmed} of {CONFIRMATIONS} fresh processes")
+    failed, runs = own.confirmed
+    if failed < runs:
+        typer.echo(f"warning: failed in {failed} of {runs} fresh processes")
     typer.echo(f"written to {folder / REDUCED}")
 
 
