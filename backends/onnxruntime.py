@@ -49,7 +49,6 @@ from .onnxruntime_providers import (
     plugin_devices,
     split_names,
 )
-from .removed import removed
 
 _LEVELS = {
     "O0": "ORT_DISABLE_ALL",
@@ -277,19 +276,8 @@ class OnnxRuntime(Backend):
 
     def build_without(self, module: bytes, level: str, passes: Collection[str]) -> Program:
         """ONNX Runtime ignores unknown names silently."""
-        return self._program(module, level, passes)
-
-    def _program(
-        self,
-        module: bytes,
-        level: str,
-        passes: Collection[str],
-        severity: int = 3,
-        after: str = "",
-    ) -> Program:
-        """after: file for the optimised model."""
         steps = Pipeline.parse(level).steps
-        plain = self._session(module, level, passes, severity, after=after)
+        plain = self._session(module, level, passes)
         ends = (*plain.get_inputs(), *plain.get_outputs())
         once = _run_foreign if any(value.type in _FOREIGN for value in ends) else _run
 
@@ -303,25 +291,15 @@ class OnnxRuntime(Backend):
 
         return run
 
-    def build_watched(self, module: bytes, level: str) -> tuple[Program, list[str]]:
-        """Returns the transformers in the log with the operators that the optimised model lacks.
-        Neither their rules nor which transformer removed which operator is known.
-        """
-        with tempfile.NamedTemporaryFile(suffix=".onnx") as after:
-            with _captured() as log:
-                program = self._program(module, level, (), severity=1, after=after.name)
-            groups = removed(module, after.read())
-        fired = dict.fromkeys(name for name, count in _FIRED.findall(log()) if count != "0")
-        names = [name for name in fired if name not in _ALWAYS]
-        return program, [f"{n}({group})" if group else n for n in names for group in groups]
+    def changed_passes(self, module: bytes, level: str) -> list[str]:
+        """Returns the transformers that the log says changed something; rules are not in it."""
+        fired = dict.fromkeys(n for n, count in self.logged(module, level)[1] if count != "0")
+        return [name for name in fired if name not in _ALWAYS]
 
     def known_passes(self, module: bytes, level: str) -> list[str]:
         """Returns the transformers in the log; their rules are not in it."""
-        return [
-            n
-            for n in dict.fromkeys(n for n, _ in self.logged(module, level)[1])
-            if n not in _ALWAYS
-        ]
+        ran = dict.fromkeys(name for name, _ in self.logged(module, level)[1])
+        return [name for name in ran if name not in _ALWAYS]
 
     def fired_passes(self, module: bytes, level: str) -> list[str]:
         """Returns the transformers in the log, in the order of their last change (a level repeats
@@ -363,9 +341,8 @@ class OnnxRuntime(Backend):
         passes: Collection[str],
         severity: int = 3,
         sizes: Mapping[str, int] | None = None,
-        after: str = "",
     ) -> Any:
-        """sizes: fixed sizes of symbolic dimensions. after: file for the optimised model."""
+        """sizes: fixed sizes of symbolic dimensions."""
         import onnxruntime as ort
 
         pipeline, options = Pipeline.parse(level), ort.SessionOptions()
@@ -375,8 +352,6 @@ class OnnxRuntime(Backend):
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
         options.log_severity_level = severity
-        if after:
-            options.optimized_model_filepath = after
         for key, value in EXACT:
             options.add_session_config_entry(key, value)
         try:

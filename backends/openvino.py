@@ -177,13 +177,11 @@ class OpenVino(Backend):
         changed anything."""
         return [] if level == "O0" else list(_SWITCHES)
 
-    def build_watched(self, module: Any, level: str) -> tuple[Program, list[str]]:
+    def changed_passes(self, module: Any, level: str) -> list[str]:
         """Returns the passes that report a change in the trace, but for those that report one of
         the plainest model as well."""
-        with traced() as trace:
-            program = self.build(module, level)
         always = _trace_of(plainest(), level).changed
-        return program, [name for name in trace.changed if name not in always]
+        return [name for name in _trace_of(module[0], level).changed if name not in always]
 
     def known_passes(self, module: Any, level: str) -> list[str]:
         """Returns the passes in the trace, but for those that always report a change. Passes for

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from random import Random
@@ -160,8 +159,6 @@ class _Module:
 
 _WHOLE = frozenset({"sequential", "_pipeline"})
 """Passes that consist of other passes."""
-_BARE = re.compile(r"^relax\.(nn\.|image\.)?|\btir_|(?<=_)tir_|\d+(?=_|$)")
-_FUSED = "fused_"
 
 
 class Tvm(Backend):
@@ -236,13 +233,11 @@ class Tvm(Backend):
     def build(self, module: _Module, level: str) -> Program:
         return self._build(module, level, [])
 
-    def build_watched(self, module: _Module, level: str) -> tuple[Program, list[str]]:
-        """Compares the module before and after every pass; returns removed operators and fused
-        functions under their names in Relax.
-        """
-        watch = _watch(patterns=True)
-        program = self._build(module, level, [watch])
-        return program, list(dict.fromkeys(watch.changed))
+    def changed_passes(self, module: _Module, level: str) -> list[str]:
+        """Compares the module before and after every pass."""
+        watch = _watch()
+        self._build(module, level, [watch])
+        return [name for name in dict.fromkeys(watch.changed) if name not in _WHOLE]
 
     def known_passes(self, module: _Module, level: str) -> list[str]:
         """Returns the passes that the pipeline runs, without those that consist of others."""
@@ -394,39 +389,8 @@ def _main(machine: Any, pipeline: Pipeline) -> Callable[..., Any]:
     return run
 
 
-def _called(module: Any) -> Counter[str]:
-    """Operators and functions that the Relax functions of a module call, by their bare names."""
-    from tvm import relax
-
-    calls: Counter[str] = Counter()
-
-    def visit(expression: Any) -> None:
-        if isinstance(expression, relax.Call):
-            called = expression.op
-            if getattr(called, "name", "") == "relax.call_tir":
-                called = expression.args[0]
-            name = getattr(called, "name_hint", None) or getattr(called, "name", None) or ""
-            calls[_BARE.sub("", name)] += 1
-
-    for function in module.functions.values():
-        if isinstance(function, relax.Function):
-            relax.analysis.post_order_visit(function, visit)
-    return calls
-
-
-def _pattern(before: Any, after: Any) -> list[str]:
-    """The fused operators, else the removed ones; [""] if there are none."""
-    old, new = _called(before), _called(after)
-    fused = [name for name in new - old if name.startswith(_FUSED)]
-    return [name.removeprefix(_FUSED) for name in fused] or sorted(old - new) or [""]
-
-
-def _watch(patterns: bool = False) -> Any:
-    """A pass instrument that records which passes change the module, and which did not return.
-
-    patterns: whether it also records what they changed, which leaves out passes that consist of
-    others.
-    """
+def _watch() -> Any:
+    """A pass instrument that records which passes change the module, and which did not return."""
     import tvm
     import tvm_ffi
 
@@ -444,14 +408,7 @@ def _watch(patterns: bool = False) -> Any:
         def run_after_pass(self, module: Any, info: Any) -> None:
             name, before = self.open.pop()
             if not tvm_ffi.structural_equal(before, module, map_free_vars=True):
-                self.changed += patterns_of(name, before, module)
-
-    def patterns_of(name: str, before: Any, after: Any) -> list[str]:
-        if not patterns:
-            return [name]
-        if name in _WHOLE:
-            return []
-        return [f"{name}({p})" if p else name for p in _pattern(before, after)]
+                self.changed.append(name)
 
     return Watch()
 

@@ -383,12 +383,11 @@ class Backend(ABC):
         """
         raise NotImplementedError(f"{self.name} does not report its passes")
 
-    def build_watched(self, module: Any, level: str) -> tuple[Program, Collection[str]]:
-        """The same as `build`, and which passes changed the module on the way.
+    def changed_passes(self, module: Any, level: str) -> list[str]:
+        """Names of the passes that certainly changed the module on the way to `level`, once each.
 
-        A pass is reported as its name, or as "NAME(A+B)" where it has removed the connected
-        operators A and B, once for every such group; in words of ONNX if possible. A pass that
-        only may have changed the module is left out. Optional. Raises: NotImplementedError.
+        Unlike in `fired_passes`, one that only may have changed it is left out, and one that cannot
+        be switched off is not. Optional. Raises: NotImplementedError.
         """
         raise NotImplementedError(f"{self.name} does not report what its passes do")
 
@@ -396,7 +395,7 @@ class Backend(ABC):
         """Names of all passes that run on the way to `level`, whether or not they change anything.
 
         The compiler itself names them, in its log or trace of the build, in the words of
-        `build_watched`. Optional. Raises: NotImplementedError.
+        `changed_passes`. Optional. Raises: NotImplementedError.
         """
         raise NotImplementedError(f"{self.name} does not name the passes that it runs")
 
@@ -465,22 +464,6 @@ class Backend(ABC):
         """
         return None
 
-    def _watched_build(self, module: Any, level: str, fired: list[str] | None) -> Program | None:
-        """None where nobody asks, or where it fails: `build` then raises the error."""
-        if fired is None:
-            return None
-        try:
-            program, names = self.build_watched(module, level)
-        except Exception:
-            return None
-        fired += dict.fromkeys(names)
-        return program
-
-    @classmethod
-    def watches(cls) -> bool:
-        """Whether the adapter reports which passes change a module."""
-        return cls.build_watched is not Backend.build_watched
-
     def import_model(self, model: bytes | Source) -> Imported:
         """Runs `load` and reads the model's interface. Raises: InputError if it is not a model."""
         if not isinstance(model, bytes):
@@ -492,24 +475,16 @@ class Backend(ABC):
         packed = known.packed_inputs, known.packed_outputs, known.loose_outputs
         return Imported(self.load(known), inputs, outputs, known.file, *packed)
 
-    def compile(
-        self,
-        imported: Imported,
-        level: str,
-        without: Collection[str] = (),
-        fired: list[str] | None = None,
-    ) -> Executable:
+    def compile(self, imported: Imported, level: str, without: Collection[str] = ()) -> Executable:
         """Runs `build` and wraps its program with the checks of `Executable`.
 
-        without: passes to switch off, with `build_without`. fired: gets the names of the passes
-        that changed the module, if the backend reports them (`watches`).
+        without: passes to switch off, with `build_without`.
         """
         self.check_level(level)
         if without:
             program = self.build_without(imported.module, level, without)
         else:
-            watched = self._watched_build(imported.module, level, fired) if self.watches() else None
-            program = self.build(imported.module, level) if watched is None else watched
+            program = self.build(imported.module, level)
         if not callable(program):
             raise AdapterError(
                 f"{self.name}: build() returned {type(program).__name__}, which cannot be called"

@@ -27,13 +27,11 @@ class AskVersions(Job[Versions]):
 
 
 class Passes(StrEnum):
-    """Which passes of a compiler: see Backend.fired_passes, Backend.build_watched and
-    Backend.known_passes.
-    """
+    """Which passes of a compiler: the method of nnfuzz.backend.contract.Backend that tells."""
 
-    FIRED = "fired"
-    CERTAIN = "certain"
-    KNOWN = "known"
+    FIRED = "fired_passes"
+    CHANGED = "changed_passes"
+    KNOWN = "known_passes"
 
 
 @dataclass(frozen=True)
@@ -70,8 +68,7 @@ class RunLevels(Job[tuple[HeldOutputs, ...]]):
     model: in the form that the backend reads. inputs: at several sizes "NAME_atK" too
     (nnfuzz.ir.sizes). without: passes to switch off, where the backend can. until: the last stage;
     a level that gets through it is ok, without outputs. lazy: whether levels after one that is ok
-    are taken to be so too. watch: whether the last level says which passes changed the model, if
-    the backend can. invalid: whether the model must be refused: outcomes are then refused or
+    are taken to be so too. invalid: whether the model must be refused: outcomes are then refused or
     accepted, and hold no outputs. expected: bytes by output; of one that takes many times as much,
     only dtype and shape are sent (nnfuzz.sandbox.wire.stand_in). None: everything is sent.
     reference: expected outputs, with which the worker compares those of each level
@@ -84,7 +81,6 @@ class RunLevels(Job[tuple[HeldOutputs, ...]]):
     without: tuple[str, ...] = ()
     until: Stage = Stage.EXECUTE
     lazy: bool = False
-    watch: bool = False
     invalid: bool = False
     expected: Mapping[str, int] | None = None
     reference: Mapping[str, np.ndarray] | None = None

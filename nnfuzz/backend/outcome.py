@@ -54,9 +54,8 @@ class Outcome:
     `complaint` is the backend's reading of its compiler's words,
     where there was an error. `label` is that of the backend (nnfuzz.backend.registry.labelled)
     where it is not the compiler's name. `baseline`: of a level that shows nothing of the backend's
-    own (Backend.baseline). `passes`: names of those that changed the model, where that was asked
-    for and the backend reports it (Backend.build_watched). `dies_at`: the operator of the graph at
-    which the process dies, where its death says nothing and beginnings of the model were run.
+    own (Backend.baseline). `dies_at`: the operator of the graph at which the process dies, where
+    its death says nothing and beginnings of the model were run.
     """
 
     kind: OutcomeKind
@@ -73,7 +72,6 @@ class Outcome:
     complaint: Complaint | None = None
     label: str = ""
     baseline: bool = False
-    passes: tuple[str, ...] | None = None
     over_memory_limit: bool = False
     dies_at: str = ""
 
@@ -133,12 +131,3 @@ class Brief:
         """The kind alone if there is no more, else the fields that are set."""
         written = {name: value for name, value in vars(self).items() if value}
         return written if len(written) > 1 else self.kind
-
-
-def parsed_pass(reported: str) -> tuple[str, str]:
-    """The name of a pass, and the operators that it has removed, as "A+B"; "" if unknown.
-
-    reported: as Backend.build_watched describes it.
-    """
-    name, _, pattern = reported.partition("(")
-    return name, pattern.rstrip(")")

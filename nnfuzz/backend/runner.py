@@ -72,10 +72,6 @@ class AdapterFault(RunnerError):
     """The adapter itself made a mistake: if no model did well before, none will."""
 
 
-MOST_PASSES, PASS_CHARS = 10_000, 200
-"""The most passes that change a model, and the longest name of one: more is damage."""
-
-
 class BackendRunner:
     """One worker of one backend.
 
@@ -168,15 +164,10 @@ class BackendRunner:
             raise RunnerError(
                 f"backend {self.spec}: {event.error_type}: {event.message}\n{event.traceback}"
             )
-        if isinstance(event, Death):
-            # The sandbox repeats a job without blame for a death, unless a level has answered.
-            again = event.from_outside and len(self._done) > self._answered
-            if not again:  # nor where it died watched: watching must not change anything
-                watched, self._job = self._job.watch, replace(self._job, watch=False)
-                timeout = event.kind is DeathKind.TIMEOUT
-                again = watched and not timeout and event.stage != "start"
-            if not again:
-                self._mourn(event)
+        # The sandbox repeats a job without blame for a death, unless a level has answered.
+        repeats = isinstance(event, Death) and event.from_outside
+        if isinstance(event, Death) and not (repeats and len(self._done) > self._answered):
+            self._mourn(event)
         if isinstance(event, Reply):
             self._take_held(event.value)
         if self._job.levels:
@@ -200,10 +191,9 @@ class BackendRunner:
         without: Iterable[str] = (),
         form: str = "",
         seconds: float = math.inf,
-        watch: bool = False,
     ) -> list[Outcome]:
         """Runs a test case and waits for it. Raises: as `submit` and `feed`."""
-        job = RunLevels(model, inputs, tuple(levels or ()), tuple(without), watch=watch)
+        job = RunLevels(model, inputs, tuple(levels or ()), tuple(without))
         self.submit(job, form, seconds)
         return self.wait()
 
@@ -219,11 +209,11 @@ class BackendRunner:
         """The passes that changed the model at a level; None if the backend cannot tell."""
         return self._answer(ListPasses(model, level, Passes.FIRED))
 
-    def reported_passes(self, model: bytes, level: str) -> list[str] | None:
-        """The passes that certainly changed it (Backend.build_watched); None as well if
-        it fails.
+    def changed_passes(self, model: bytes, level: str) -> list[str] | None:
+        """The passes that certainly changed it (Backend.changed_passes); None as well if it
+        fails.
         """
-        return self._answer(ListPasses(model, level, Passes.CERTAIN))
+        return self._answer(ListPasses(model, level, Passes.CHANGED))
 
     def known_passes(self, model: bytes, level: str) -> list[str] | None:
         """All passes that run on the way to a level; None if the backend cannot name them."""
@@ -352,9 +342,6 @@ def checked(outcome: Outcome, target: Target, compares: bool = False) -> Outcome
         raise ValueError(f"{outcome.kind} at {outcome.stage} of {outcome.target}, not {target}")
     texts = outcome.error_type, outcome.message, outcome.traceback
     subject = outcome.complaint.subject if outcome.complaint else ""
-    passes = outcome.passes or ()
-    if len(passes) > MOST_PASSES or max(map(len, passes), default=0) > PASS_CHARS:
-        raise ValueError("more passes than any compiler has")
     if max(map(len, (*texts, subject))) > 2 * TEXT_CHARS:
         raise ValueError("a text that is too long")
     ran = outcome.ok and outcome.stage is Stage.EXECUTE

@@ -32,7 +32,6 @@ from nnfuzz.backend.jobs import (
     AskVersions,
     HeldOutputs,
     ListPasses,
-    Passes,
     RunLevels,
     Versions,
     WriteCode,
@@ -96,11 +95,7 @@ class BackendService(Service):
     @does(ListPasses)
     def passes(self, job: ListPasses, report: Report) -> list[str]:
         imported = self._imported(job.model)  # kept: a compiler may still read from its file
-        if job.which is Passes.CERTAIN:
-            return list(self._backend.build_watched(imported.module, job.level)[1])
-        fired = job.which is Passes.FIRED
-        ask = self._backend.fired_passes if fired else self._backend.known_passes
-        return ask(imported.module, job.level)
+        return list(getattr(self._backend, job.which)(imported.module, job.level))
 
     @does(WriteCode)
     def code(self, job: WriteCode, report: Report) -> str:
@@ -187,15 +182,13 @@ class BackendService(Service):
         report: Report,
     ) -> Outcome:
         job = self._job
-        watches = job.watch and level == job.levels[-1] and self._backend.watches()
-        fired: list[str] | None = [] if watches else None
         try:
             program = self._timed(
                 self._backend.compiling,
                 level,
                 seconds,
                 report,
-                lambda: self._backend.compile(imported, level, job.without, fired),
+                lambda: self._backend.compile(imported, level, job.without),
             )
             # A baseline that is not run to its end would excuse all the others.
             if job.until is self._backend.compiling and level != self._backend.baseline:
@@ -209,9 +202,9 @@ class BackendService(Service):
             return self._outcome(level, seconds, kind=OutcomeKind.OK, stage=Stage.COMPILE)
         except _Stopped as stop:
             return self._outcome(level, seconds, **stop.fields)
-        passes = None if fired is None else tuple(fired)
-        results: dict[str, Any] = {"outputs": outputs, "passes": passes}
-        return self._outcome(level, seconds, kind=OutcomeKind.OK, stage=Stage.EXECUTE, **results)
+        return self._outcome(
+            level, seconds, kind=OutcomeKind.OK, stage=Stage.EXECUTE, outputs=outputs
+        )
 
     def _accepted(
         self,

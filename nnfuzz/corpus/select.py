@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nnfuzz.backend.outcome import OutcomeKind, parsed_pass
+from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.external_data import write_model
@@ -152,11 +152,11 @@ def measured(
     seconds, passes, refused = 0.0, [], 0
     for runner in runners:
         model = case.source(runner.reads) if case else test.model()
-        outcomes = runner.run(model, test.data_sets()[0].inputs, watch=True)
+        outcomes = runner.run(model, test.data_sets()[0].inputs)
         refused += all(o.kind is OutcomeKind.UNSUPPORTED for o in outcomes)
         seconds += sum(sum(o.seconds.values()) for o in outcomes)
-        fired = {parsed_pass(written)[0] for written in outcomes[-1].passes or ()}
-        passes += [f"{runner.name}: {name}" for name in sorted(fired)]
+        changed = runner.changed_passes(model, outcomes[-1].level) if outcomes[-1].ok else ()
+        passes += [f"{runner.name}: {name}" for name in sorted({*(changed or ())})]
     if runners and refused == len(runners):
         return None
     size = sum(path.stat().st_size for path in _files(test))

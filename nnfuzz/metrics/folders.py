@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nnfuzz.backend.capabilities import plain_model
+from nnfuzz.backend.contract import Backend
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.reading import Unreadable
@@ -47,7 +48,8 @@ def compare_folders(
     Unreadable, RunnerError.
     """
     with ExitStack() as stack:
-        silent = [str(spec) for spec in backends if not registry.get(spec.name).watches()]
+        adapters = {str(spec): registry.get(spec.name) for spec in backends}
+        silent = [n for n, own in adapters.items() if own.changed_passes is Backend.changed_passes]
         if silent:
             raise ConfigError(f"{', '.join(silent)} does not report what its passes change")
         runners = [stack.enter_context(BackendRunner(spec, registry)) for spec in backends]
@@ -104,7 +106,7 @@ def _add(tally: Tally, graph: GraphView, passes: Mapping[str, Sequence[str]]) ->
 def _passes(runners: Sequence[BackendRunner], file: Path) -> dict[str, list[str]]:
     """The passes of each compiler that change the model; none of one that does not take it."""
     data = read_bytes(file) if runners else b""
-    reported = {r.name: r.reported_passes(data, r.backend.default_levels()[-1]) for r in runners}
+    reported = {r.name: r.changed_passes(data, r.backend.default_levels()[-1]) for r in runners}
     return {name: passes for name, passes in reported.items() if passes is not None}
 
 

@@ -201,8 +201,9 @@ def _of(runner: BackendRunner) -> Changed:
         targets, rng = list(backend.default_levels()[1:]), random.Random(index)
         if rng.random() < SETTINGS["pipelines"].usual and (drawn := backend.draw_pipeline(rng)):
             targets.append(str(drawn))
-        reported = [name for t in targets for name in runner.reported_passes(model, t) or ()]
-        return list(dict.fromkeys(name.partition("(")[0] for name in reported))
+        return list(
+            dict.fromkeys(n for t in targets for n in runner.changed_passes(model, t) or ())
+        )
 
     return fired
 

@@ -249,12 +249,8 @@ class Hostile(Backend):
             misbehave(how)
         return how, stage, level
 
-    def build_watched(self, module, level):
-        """Where something is to go wrong while it compiles, it does so in another way than ever."""
-        how, stage, where = module
-        if (stage, where) == ("compile", level):
-            misbehave("os_exit" if how == "segfault" else "raise")
-        return self.build(module, level), ["tidy(Identity)", "tidy(Identity)", "fold"]
+    def changed_passes(self, module, level):
+        return ["tidy", "fold"]
 
     def known_passes(self, module, level):
         return ["tidy", "fold", "tile"]
