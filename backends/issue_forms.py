@@ -1,6 +1,6 @@
 """The issue trackers of the built-in backends' compilers, with the fields of their forms."""
 
-from nnfuzz.backend.issue_form import IssueForm
+from nnfuzz.backend.contract import IssueForm
 
 ONNX_RUNTIME = IssueForm(
     "microsoft/onnxruntime",

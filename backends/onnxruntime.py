@@ -25,9 +25,15 @@ from nnfuzz.backend.complaint import (
     first_statement,
     read_complaint,
 )
-from nnfuzz.backend.contract import Backend, BackendOptions, BackendUnavailable, Program, option
+from nnfuzz.backend.contract import (
+    Backend,
+    BackendOptions,
+    BackendUnavailable,
+    IssueForm,
+    Program,
+    option,
+)
 from nnfuzz.backend.interface import OnnxModel, from_bytes, onnx_dtype, packed_bytes, to_bytes
-from nnfuzz.backend.issue_form import IssueForm
 from nnfuzz.backend.target import Pipeline
 
 from .issue_forms import ONNX_RUNTIME

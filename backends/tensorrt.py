@@ -19,11 +19,11 @@ from nnfuzz.backend.contract import (
     Backend,
     BackendOptions,
     BackendUnavailable,
+    IssueForm,
     NoDevice,
     Program,
     option,
 )
-from nnfuzz.backend.issue_form import IssueForm
 
 from .issue_forms import TENSORRT, TENSORRT_RTX
 

@@ -35,8 +35,7 @@ from textwrap import dedent
 from typing import Any, ClassVar
 
 from nnfuzz.backend.complaint import CompilerError, Complaint, Stage, read_complaint
-from nnfuzz.backend.contract import Program
-from nnfuzz.backend.issue_form import IssueForm
+from nnfuzz.backend.contract import IssueForm, Program
 
 from .onnxruntime import OnnxRuntime
 

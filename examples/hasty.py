@@ -13,7 +13,7 @@ from onnx.reference import ReferenceEvaluator
 
 import nnfuzz
 from nnfuzz.backend.contract import Backend, Program
-from nnfuzz.backend.issue_form import IssueForm
+from nnfuzz.backend.contract import IssueForm
 
 
 def without_pairs_of_transposes(model: onnx.ModelProto) -> onnx.ModelProto:

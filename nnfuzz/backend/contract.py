@@ -35,6 +35,7 @@ import typing
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
+from string import Formatter
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
@@ -48,12 +49,53 @@ from nnfuzz.backend.complaint import (
     read_complaint,
 )
 from nnfuzz.backend.interface import Arrays, ModelFile, OnnxModel, TensorSpec, check_inputs
-from nnfuzz.backend.issue_form import IssueForm
 from nnfuzz.backend.target import CPU, EXPORTED, MODULE, ONNX, Pipeline, Target
 from nnfuzz.base.external_data import names_files
 from nnfuzz.base.packed_values import Packing, PackingError, packed, unpacked
 from nnfuzz.base.reading import MOST, Unreadable
 from nnfuzz.sandbox.wire import has_wire_form
+
+PARTS = (
+    *("symptom", "report", "repro", "error", "versions", "platform", "expected"),
+    *("device", "machine"),
+)
+"""The fields of a section, in braces: one sentence; the whole report; the stand-alone script; the
+error with its traceback; versions of everything; operating system and processor; what is right; the
+device that the failing target runs on; the processor's architecture."""
+
+
+@dataclass(frozen=True)
+class IssueForm:
+    """A tracker on GitHub and the form that it asks to be filled in.
+
+    repository: "owner/name"; "" for a tracker that nobody knows. sections: heading -> text, with
+    PARTS in braces. prefix: of titles.
+    """
+
+    repository: str
+    sections: tuple[tuple[str, str], ...]
+    prefix: str = ""
+
+    def __post_init__(self) -> None:
+        """Raises: ValueError for a part that there is not."""
+        for heading, text in self.sections:
+            for _, name, _, _ in Formatter().parse(text):
+                if name is not None and name not in PARTS:
+                    raise ValueError(f"section {heading!r}: {name!r} is none of {', '.join(PARTS)}")
+
+
+PLAIN = IssueForm(
+    "",
+    (
+        ("What happens", "{symptom}\n\n{error}"),
+        ("What is expected", "{expected}"),
+        ("How to reproduce", "{repro}"),
+        ("Versions", "{platform}\n\n{versions}"),
+        ("Report", "{report}"),
+    ),
+)
+"""The form for a compiler whose adapter names no tracker."""
+
 
 Program = Callable[[dict[str, np.ndarray]], Mapping[str, np.ndarray]]
 

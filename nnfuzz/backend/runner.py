@@ -13,16 +13,19 @@ import numpy as np
 
 from nnfuzz.backend.complaint import CompilerError, ComplaintKind
 from nnfuzz.backend.contract import Backend, files_of
-from nnfuzz.backend.deviation import Deviation
-from nnfuzz.backend.jobs import (
+from nnfuzz.backend.numeric import Deviation
+from nnfuzz.backend.outcome import (
+    MEMORY_LIMIT,
     AskVersions,
     HeldOutputs,
     ListPasses,
+    Outcome,
+    OutcomeKind,
     Passes,
     RunLevels,
+    Stage,
     WriteCode,
 )
-from nnfuzz.backend.outcome import MEMORY_LIMIT, Outcome, OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec, address, plugin_module
 from nnfuzz.backend.releases import home_of
 from nnfuzz.backend.target import ONNX, Pipeline, Target

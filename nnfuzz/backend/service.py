@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nnfuzz.backend.agreement import agree
 from nnfuzz.backend.complaint import CompilerError, ComplaintKind, described, reads_as_internal
 from nnfuzz.backend.contract import (
     AdapterError,
@@ -28,15 +27,19 @@ from nnfuzz.backend.contract import (
     own_fault,
 )
 from nnfuzz.backend.interface import InputError, OnnxModel
-from nnfuzz.backend.jobs import (
+from nnfuzz.backend.numeric import agree
+from nnfuzz.backend.outcome import (
+    MEMORY_LIMIT,
     AskVersions,
     HeldOutputs,
     ListPasses,
+    Outcome,
+    OutcomeKind,
     RunLevels,
+    Stage,
     Versions,
     WriteCode,
 )
-from nnfuzz.backend.outcome import MEMORY_LIMIT, Outcome, OutcomeKind, Stage
 from nnfuzz.backend.refusal import innermost
 from nnfuzz.backend.registry import BackendSpec
 from nnfuzz.backend.target import ONNX

@@ -12,7 +12,6 @@ from typing import Any
 
 from packaging.version import Version
 
-from nnfuzz.backend.capabilities import first_taken, not_taken
 from nnfuzz.backend.contract import meant, suggest
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec, plugin_name
 from nnfuzz.backend.runner import BackendRunner, CompilerServers, RunnerError, usable
@@ -33,7 +32,9 @@ from nnfuzz.records.config import CampaignConfig, ConfigError
 from nnfuzz.records.observer import Note, ignore
 from nnfuzz.records.settings import SETTINGS
 from nnfuzz.testcase.case import CaseConfig
-from nnfuzz.testcase.settings import AIMED_FORMS, CaseSettings, digest, seed_files
+from nnfuzz.testcase.seeds import digest, seed_files
+from nnfuzz.testcase.settings import AIMED_FORMS, CaseSettings
+from nnfuzz.triage.survey import first_taken, not_taken
 from nnfuzz.vary.faults.fault import NODES, SIZES
 
 Specs = Sequence[BackendSpec]

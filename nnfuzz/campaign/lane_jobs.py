@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from nnfuzz.backend.deviation import Deviation
+from nnfuzz.backend.numeric import Deviation
 from nnfuzz.base.reading import Json
-from nnfuzz.findings.reducer_job import ReduceFinding
+from nnfuzz.findings.reducer_service import ReduceFinding
 from nnfuzz.records.rows import HangRow
 from nnfuzz.sandbox.job import Job
 from nnfuzz.sandbox.wire import Blobs

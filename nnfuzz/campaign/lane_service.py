@@ -34,7 +34,7 @@ from nnfuzz.experiment.confirm import REPEATS
 from nnfuzz.experiment.judge import unknown_outputs
 from nnfuzz.experiment.lane import Lane
 from nnfuzz.experiment.result import FAULT, Judging, Plan, Result, Run
-from nnfuzz.findings.reducer_job import ReduceFinding
+from nnfuzz.findings.reducer_service import ReduceFinding
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.rows import EventRow, HangRow, ReductionRow
 from nnfuzz.sandbox import worker

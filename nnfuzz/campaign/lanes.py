@@ -22,7 +22,7 @@ from nnfuzz.campaign.lane_jobs import (
     TestReport,
 )
 from nnfuzz.campaign.untested import lost
-from nnfuzz.findings.reducer_job import ReduceFinding
+from nnfuzz.findings.reducer_service import ReduceFinding
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.sandbox.events import (
     Death,

@@ -17,7 +17,7 @@ from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import CompilerServers
 from nnfuzz.campaign.lanes import Lanes
 from nnfuzz.findings.folder import REDUCED
-from nnfuzz.findings.reducer_job import ReduceFinding
+from nnfuzz.findings.reducer_service import ReduceFinding
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.rows import FindingRow, ReductionRow
 from nnfuzz.sandbox.events import Reply, Trouble, event_line

@@ -14,8 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnfuzz.backend.agreement import beyond
-from nnfuzz.backend.deviation import SATURATES, TF32, Deviation
+from nnfuzz.backend.numeric import SATURATES, TF32, Deviation, beyond
 from nnfuzz.compare.edges import enclosure
 from nnfuzz.compare.envelope import Envelope, envelope, envelopes, node_intervals
 from nnfuzz.compare.reference import PRECISIONS, Precision, reference

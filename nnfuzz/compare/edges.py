@@ -33,7 +33,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnfuzz.backend.agreement import beyond, strange
+from nnfuzz.backend.numeric import beyond, strange
 from nnfuzz.compare.envelope import (
     Enclosure,
     Envelope,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from html import escape
 
-from nnfuzz.backend.deviation import Deviation
+from nnfuzz.backend.numeric import Deviation
 from nnfuzz.backend.target import Target
 from nnfuzz.base.writing import as_list
 

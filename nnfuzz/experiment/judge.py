@@ -10,7 +10,7 @@ from statistics import fmean
 
 import numpy as np
 
-from nnfuzz.backend.agreement import beyond, close, other_zeros
+from nnfuzz.backend.numeric import beyond, close, other_zeros
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import DIRECT, EXPORTED, MODULE, base_form
 from nnfuzz.compare.flip import PYTORCH, Blame, State, blame, state_of

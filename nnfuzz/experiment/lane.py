@@ -15,8 +15,7 @@ from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.runner import RunnerError
 from nnfuzz.backend.target import is_rewritten
 from nnfuzz.compare.flip import Blame, Coordinate
-from nnfuzz.experiment.beginnings import dies_silently, located
-from nnfuzz.experiment.confirm import repeated
+from nnfuzz.experiment.confirm import dies_silently, located, repeated
 from nnfuzz.experiment.judge import (
     OWN_FORMS,
     Judge,

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from nnfuzz.backend.deviation import NO_HABITS, Habits
-from nnfuzz.backend.jobs import RunLevels
-from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.numeric import NO_HABITS, Habits
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, RunLevels, Stage
 from nnfuzz.backend.runner import BackendRunner, RunnerError
 from nnfuzz.backend.target import ONNX
 from nnfuzz.compare.flip import NOBODY, Blame
@@ -34,7 +33,7 @@ class Judging(StrEnum):
 class Run:
     """A model on some targets of one backend. fresh: in a new process. compares: whether outputs
     are compared where the model runs, and sent only if some differ. The rest: see
-    nnfuzz.backend.jobs.RunLevels and BackendRunner.submit.
+    nnfuzz.backend.outcome.RunLevels and BackendRunner.submit.
     """
 
     backend: str

@@ -7,26 +7,56 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nnfuzz.backend.contract import OptionError
+from nnfuzz.backend.numeric import Deviation
 from nnfuzz.backend.plugin_files import namesake
 from nnfuzz.backend.registry import BackendRegistry, RegistryError, plugin_name
 from nnfuzz.backend.runner import CompilerServers, RunnerError
 from nnfuzz.findings.causes import cause_of
 from nnfuzz.findings.folder import FindingError, read_finding
 from nnfuzz.findings.reduced import reduce_folder
-from nnfuzz.findings.reducer_job import ReduceFinding
 from nnfuzz.records.finding import Finding
 from nnfuzz.records.rows import ReductionRow
 from nnfuzz.reduction.case import NotReduced, ReduceConfig, Unexplained
 from nnfuzz.reduction.trials import Servers, WorkerError
 from nnfuzz.sandbox.forkserver import ForkClient
-from nnfuzz.sandbox.job import Report, Service, does
+from nnfuzz.sandbox.job import Job, Report, Service, does
 from nnfuzz.testcase.client import ProducerError
 from nnfuzz.triage.cause import Cause
 from nnfuzz.triage.pattern import pattern_of
+
+
+@dataclass(frozen=True)
+class ReduceFinding(Job[ReductionRow | None]):
+    """Reduces the finding in a folder. A finding that cannot be reduced has a `reason` in its row;
+    one that fails for the cause of one of the known findings is `explained`, and not reduced
+    further.
+
+    folder: an absolute path. budget: of candidates. seconds: None
+    for any. known: folders of reduced findings of the same kind. habits: of the compiler, None if
+    they have to be determined. only_known: whether to say only which known finding explains it;
+    the answer is None where none does.
+    """
+
+    signature: str
+    folder: str
+    budget: int
+    seconds: float | None = None
+    known: tuple[str, ...] = ()
+    habits: tuple[Deviation, ...] | None = None
+    only_known: bool = False
+
+    def accept(self, answer: ReductionRow | None) -> ReductionRow | None:
+        if answer is None:
+            if not self.only_known:
+                raise ValueError("no answer")
+        elif answer.graph.checked() and answer.signature != self.signature:
+            raise ValueError(f"{answer.signature} instead of {self.signature}")
+        return answer
+
 
 _REASONS = (
     NotReduced,

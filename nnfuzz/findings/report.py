@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from nnfuzz.backend.issue_form import IssueForm
+from nnfuzz.backend.contract import IssueForm
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.target import CPU
 from nnfuzz.base.reading import JsonObject

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnfuzz.backend.agreement import strange
+from nnfuzz.backend.numeric import strange
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.target import CPU, DIRECT, ONNX, Target

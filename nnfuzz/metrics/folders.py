@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from nnfuzz.backend.capabilities import plain_model
 from nnfuzz.backend.contract import Backend
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.runner import BackendRunner
@@ -28,6 +27,7 @@ from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.records.config import ConfigError
 from nnfuzz.records.observer import Steps
 from nnfuzz.store.store import FILE, Store
+from nnfuzz.triage.survey import plain_model
 
 PLAIN_OPSET = 17
 """Opset of the model whose build names the passes; every release takes it."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
-from nnfuzz.backend.deviation import Habits
+from nnfuzz.backend.numeric import Habits
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.base.reading import read_fields
 from nnfuzz.base.writing import ROUNDED

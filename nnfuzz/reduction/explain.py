@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from nnfuzz.backend.deviation import CONSIDERED, Deviation
+from nnfuzz.backend.numeric import CONSIDERED, Deviation
 from nnfuzz.compare.deviating import explains
 from nnfuzz.compare.edges import enclosure
 from nnfuzz.compare.envelope import Envelope

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import onnx
 
-from nnfuzz.backend.agreement import beyond
+from nnfuzz.backend.numeric import beyond
 from nnfuzz.backend.target import DIRECT
 from nnfuzz.base.code_paths import CodePaths
 from nnfuzz.base.reading import Json

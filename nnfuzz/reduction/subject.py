@@ -223,7 +223,7 @@ def restricted(subject: Subject, graph: Graph, params: Mapping[str, np.ndarray])
     """The subject with another graph and just the parameters that it names.
 
     Zeros among new ones, which may be values of the whole, have no sign unless it is at edges: the
-    sign is asked for where an input has one (nnfuzz.backend.agreement.beyond).
+    sign is asked for where an input has one (nnfuzz.backend.numeric.beyond).
     """
     if not subject.edges:
         params = {n: np.where(x == 0, np.zeros_like(x), x) for n, x in params.items()}

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from nnfuzz.backend.deviation import Habits
+from nnfuzz.backend.numeric import Habits
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.runner import BackendRunner, CompilerServers, limits_of

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from nnfuzz.backend.deviation import NO_HABITS, Deviation
+from nnfuzz.backend.numeric import NO_HABITS, Deviation
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.base.shard import IndexSet, Shard
 from nnfuzz.ir.view import NO_GRAPH, GraphView

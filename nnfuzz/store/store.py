@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
-from nnfuzz.backend.deviation import Deviation, Habits
+from nnfuzz.backend.numeric import Deviation, Habits
 from nnfuzz.base.writing import as_json
 from nnfuzz.records.order import by_value
 from nnfuzz.records.rows import FindingRow, Observed, Record
@@ -91,7 +91,7 @@ class Store(Database):
         return [observed[index] for index in sorted(observed)]
 
     def set_habits(self, habits: Mapping[str, Habits]) -> None:
-        """Keeps the habits of compilers (nnfuzz.backend.deviation), by backend."""
+        """Keeps the habits of compilers (nnfuzz.backend.numeric), by backend."""
         self.set_meta(_HABITS, as_json({name: tuple(own) for name, own in habits.items()}))
 
     def habits(self, backend: str) -> tuple[Deviation, ...] | None:

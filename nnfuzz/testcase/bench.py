@@ -14,8 +14,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from nnfuzz.backend.agreement import strange
-from nnfuzz.backend.deviation import Habits
+from nnfuzz.backend.numeric import Habits, strange
 from nnfuzz.backend.registry import import_plugin
 from nnfuzz.backend.target import DIRECT, Target, base_form
 from nnfuzz.base.reading import Json, Unreadable

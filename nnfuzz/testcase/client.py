@@ -7,7 +7,7 @@ from functools import partial
 from types import TracebackType
 from typing import TypeVar
 
-from nnfuzz.backend.deviation import NO_HABITS, Habits
+from nnfuzz.backend.numeric import NO_HABITS, Habits
 from nnfuzz.backend.outcome import Outcome
 from nnfuzz.base.reading import Json, Unreadable
 from nnfuzz.compare.mismatch import Verdict

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from nnfuzz.backend.deviation import NO_HABITS, Deviation, Habits
+from nnfuzz.backend.numeric import NO_HABITS, Deviation, Habits
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
 from nnfuzz.base.packed_values import evaluated

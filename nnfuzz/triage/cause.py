@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from math import prod
 from types import MappingProxyType
 
-from nnfuzz.backend.deviation import Deviation
+from nnfuzz.backend.numeric import Deviation
 from nnfuzz.backend.outcome import OutcomeKind, Stage
 from nnfuzz.backend.target import rules_of
 from nnfuzz.base.reading import Json, JsonObject

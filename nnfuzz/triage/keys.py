@@ -17,7 +17,7 @@ from enum import Enum, StrEnum
 from pathlib import Path
 from typing import TypeVar
 
-from nnfuzz.backend.deviation import SATURATES, TF32, Deviation
+from nnfuzz.backend.numeric import SATURATES, TF32, Deviation
 from nnfuzz.backend.outcome import Stage
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.untrusted import read_text

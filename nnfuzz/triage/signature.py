@@ -18,8 +18,8 @@ from functools import cached_property
 from typing import TypeGuard
 
 from nnfuzz.backend.complaint import CompilerError, ComplaintKind, read_complaint
-from nnfuzz.backend.deviation import Deviation
 from nnfuzz.backend.normalise import normalise
+from nnfuzz.backend.numeric import Deviation
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.refusal import slip
 from nnfuzz.backend.target import Pipeline, Target, levels_of
@@ -70,7 +70,7 @@ class ErrorDetails(_Details):
     error: the class of an exception. signal: of a death; "" if it only exited. message: normalised.
     others: further complaints of the message and their places; they are not in the hash. about, at,
     location: see nnfuzz.backend.complaint. frames: outermost first, at most three. operators: the
-    one at which a process dies without a word (nnfuzz.experiment.beginnings).
+    one at which a process dies without a word (nnfuzz.experiment.confirm).
     """
 
     message: str

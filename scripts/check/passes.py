@@ -36,7 +36,6 @@ from rich.progress import track
 
 from backends.onnxruntime import RULES, OnnxRuntime
 from backends.onnxruntime_options import FREE
-from nnfuzz.backend.capabilities import plain_model
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.backend.target import DIRECT
@@ -47,6 +46,7 @@ from nnfuzz.metrics.folders import PLAIN_OPSET
 from nnfuzz.records.settings import SETTINGS
 from nnfuzz.testcase.case import NotProduced
 from nnfuzz.testcase.producer import Producer
+from nnfuzz.triage.survey import plain_model
 
 ORT = OnnxRuntime.name
 MODELS, VERSION = "models", "version"

@@ -11,7 +11,7 @@ import pytest
 import stub_producer
 from hostile import Misbehave
 
-from nnfuzz.backend.jobs import RunLevels
+from nnfuzz.backend.outcome import RunLevels
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.writing import as_json

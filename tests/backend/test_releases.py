@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from nnfuzz.backend import releases as environment
-from nnfuzz.backend.capabilities import first_taken
 from nnfuzz.backend.contract import Backend
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.releases import ReleaseError, environments, home_of, requirements
 from nnfuzz.backend.runner import BackendRunner, RunnerError, usable
 from nnfuzz.backend.target import MODULE
 from nnfuzz.library.experiment import Experiment
+from nnfuzz.triage.survey import first_taken
 from tests.backend.releases import ADAPTER, use_index
 
 

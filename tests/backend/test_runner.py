@@ -9,8 +9,7 @@ import pytest
 
 from nnfuzz.backend.contract import OptionError
 from nnfuzz.backend.interface import InputError, TensorSpec, check_inputs
-from nnfuzz.backend.jobs import RunLevels
-from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, RunLevels, Stage
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import AdapterFault, BackendRunner, RunnerError, checked
 from nnfuzz.backend.target import Target

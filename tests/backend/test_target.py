@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nnfuzz.backend.contract import Backend, BackendOptions, option
-from nnfuzz.backend.deviation import Deviation
+from nnfuzz.backend.numeric import Deviation
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendSpec, labelled
 from nnfuzz.backend.target import Pipeline, Target, TargetError, differing, minimal, simpler

@@ -9,8 +9,7 @@ import pytest
 
 import nnfuzz
 from nnfuzz.backend.conformance import check_backend, standard_probes
-from nnfuzz.backend.jobs import RunLevels
-from nnfuzz.backend.outcome import OutcomeKind, Stage
+from nnfuzz.backend.outcome import OutcomeKind, RunLevels, Stage
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.compare.flip import Coordinate

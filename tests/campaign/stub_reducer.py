@@ -10,7 +10,7 @@ from pathlib import Path
 
 from stub_producer import chain
 
-from nnfuzz.findings.reducer_job import ReduceFinding
+from nnfuzz.findings.reducer_service import ReduceFinding
 from nnfuzz.records.rows import ReductionRow
 from nnfuzz.sandbox.job import Service, does
 from nnfuzz.triage.pattern import pattern_of

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nnfuzz.backend.deviation import CONSIDERED, SATURATES, Deviation
+from nnfuzz.backend.numeric import CONSIDERED, SATURATES, Deviation
 from nnfuzz.base.reading import read
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.deviating import explains, explanation

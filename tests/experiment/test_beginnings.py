@@ -9,7 +9,7 @@ import pytest
 
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
-from nnfuzz.experiment.beginnings import Beginnings, operator_of_death
+from nnfuzz.experiment.confirm import Beginnings, operator_of_death
 from nnfuzz.experiment.lane import Lane
 from nnfuzz.experiment.result import Judging, Plan, Run
 from nnfuzz.testcase.case import CaseConfig, TestCase

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nnfuzz.backend.deviation import Deviation
+from nnfuzz.backend.numeric import Deviation
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
 from nnfuzz.compare.flip import Coordinate

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nnfuzz.backend.issue_form import IssueForm
+from nnfuzz.backend.contract import IssueForm
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.bugs.adding import Adder
 from nnfuzz.bugs.bug import BugState

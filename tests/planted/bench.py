@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from nnfuzz.backend.agreement import close
+from nnfuzz.backend.numeric import close
 from nnfuzz.backend.target import Target
 from nnfuzz.compare.envelope import Envelope, envelopes
 from nnfuzz.compare.mismatch import Mismatch

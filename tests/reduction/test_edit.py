@@ -13,7 +13,7 @@ from nnfuzz.opspecs.arithmetic import Neg
 from nnfuzz.opspecs.math import Sqrt
 from nnfuzz.opspecs.resize import ResizeNearest
 
-from nnfuzz.backend.agreement import beyond
+from nnfuzz.backend.numeric import beyond
 from nnfuzz.backend.target import Target
 from nnfuzz.base.reading import read
 from nnfuzz.base.writing import as_json

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from nnfuzz.backend.deviation import SATURATES, Deviation
+from nnfuzz.backend.numeric import SATURATES, Deviation
 from nnfuzz.backend.outcome import OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.target import Target

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnfuzz.backend.deviation import CONSIDERED
+from nnfuzz.backend.numeric import CONSIDERED
 from nnfuzz.base.reading import read
 from nnfuzz.base.writing import as_json
 from nnfuzz.triage.keys import Claim, Hypothesis

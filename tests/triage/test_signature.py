@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nnfuzz.backend.deviation import CONSIDERED, SATURATES, Deviation
+from nnfuzz.backend.numeric import CONSIDERED, SATURATES, Deviation
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
 from nnfuzz.base.reading import read

@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 from nnfuzz.backend.contract import Backend, BackendOptions, option
-from nnfuzz.backend.deviation import SATURATES, TF32, Deviation
+from nnfuzz.backend.numeric import SATURATES, TF32, Deviation
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendSpec
 from nnfuzz.backend.runner import AdapterFault

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from nnfuzz.backend.agreement import beyond
+from nnfuzz.backend.numeric import beyond
 from nnfuzz.generate.config import dtype_weights
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer

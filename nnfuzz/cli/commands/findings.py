@@ -12,16 +12,7 @@ from typing import Annotated
 
 import typer
 
-from nnfuzz.backend.interface import check_inputs, read_interface
-from nnfuzz.backend.issue_form import PLAIN
-from nnfuzz.backend.outcome import Stage
-from nnfuzz.backend.registry import BackendRegistry, BackendSpec
-from nnfuzz.backend.releases import releases_of
-from nnfuzz.backend.runner import BackendRunner
-from nnfuzz.base.untrusted import making_sense, parsed_model, read_text
-from nnfuzz.bugs.ledger import Ledger, bugs_of, recognised_by, refusal
-from nnfuzz.campaign.reducing import reduce_campaign
-from nnfuzz.cli.consent import Consent
+from nnfuzz.backend.contract import PLAIN
 from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK, UsageError, tell, writing
 from nnfuzz.cli.limits import computing
 from nnfuzz.cli.options import (
