@@ -47,14 +47,6 @@ from .onnxruntime_options import (
     free_sizes,
     switched_off,
 )
-from .onnxruntime_providers import (
-    HEAD,
-    SOURCES,
-    add_providers,
-    built_in,
-    plugin_devices,
-    split_names,
-)
 
 _LEVELS = {
     "O0": "ORT_DISABLE_ALL",
@@ -122,7 +114,7 @@ def run(model, inputs, level):
     options.intra_op_num_threads = 1
     for key, value in EXACT:
         options.add_session_config_entry(key, value)
-{configure}    session = ort.InferenceSession({model}, options, {providers}{off})
+{configure}    session = ort.InferenceSession({model}, options, providers={providers}{off})
 {fixed}    names = [output.name for output in session.get_outputs()]
 {first}"""
 _DRAWN = {
@@ -138,7 +130,7 @@ _FIXED = """\
     if steps:
         for name, size in free_sizes(session, inputs).items():
             options.add_free_dimension_override_by_name(name, size)
-        session = ort.InferenceSession({model}, options, {providers}{off})
+        session = ort.InferenceSession({model}, options, providers={providers}{off})
 """
 _FIRST = """\
     if steps:
@@ -226,15 +218,10 @@ class OnnxRuntime(Backend):
     @dataclass(frozen=True, kw_only=True)
     class Options(BackendOptions):
         provider: Literal["cpu", "cuda"] = option("cpu", "execution provider", means="device")
-        providers: str = option(
-            "", "further ones that take nodes before the CPU, built in or plug-ins: OpenVINO+ggml"
-        )
 
     def versions(self) -> dict[str, str]:
         import onnxruntime
 
-        if self._further:
-            self._check_further()
         wanted = self._providers()[0]
         name = wanted if isinstance(wanted, str) else wanted[0]
         if name not in onnxruntime.get_available_providers():
@@ -244,30 +231,6 @@ class OnnxRuntime(Backend):
         if name not in session.get_providers():
             raise BackendUnavailable(f"{name} does not start: is there a GPU, its driver, CUDA?")
         return {"onnxruntime": onnxruntime.__version__}
-
-    @property
-    def _further(self) -> list[str]:
-        return split_names(self.options.providers)
-
-    def _check_further(self) -> None:
-        """Raises: BackendUnavailable."""
-        import onnxruntime as ort
-
-        if self.options.provider != "cpu":
-            raise BackendUnavailable("leave out provider where providers are named")
-        for name in (name for name in self._further if not built_in(name)):
-            try:
-                devices = plugin_devices(name)
-            except ModuleNotFoundError:
-                have = ", ".join(ort.get_available_providers())
-                raise BackendUnavailable(
-                    f"there is no execution provider {name!r}: this onnxruntime has {have}, and "
-                    f"plug-ins are packages such as onnxruntime-ep-{name.lower()}"
-                ) from None
-            except Exception as error:
-                raise BackendUnavailable(f"the plug-in {name} does not load: {error}") from error
-            if not devices:
-                raise BackendUnavailable(f"the plug-in {name} supports no device of this machine")
 
     def load(self, model: bytes) -> bytes:
         """Does nothing: ONNX Runtime imports while it creates the session."""
@@ -367,11 +330,10 @@ class OnnxRuntime(Backend):
         for name, size in (sizes or {}).items():
             options.add_free_dimension_override_by_name(name, size)
         off = [*switched_off(pipeline.steps), *passes]
-        given: dict[str, Any] = {"providers": self._providers()}
-        if self._further:
-            given = add_providers(options, self._further)
         model = module.path_or_bytes if isinstance(module, OnnxModel) else module
-        return ort.InferenceSession(model, options, disabled_optimizers=off, **given)
+        return ort.InferenceSession(
+            model, options, disabled_optimizers=off, providers=self._providers()
+        )
 
     @classmethod
     def complaint(cls, error: CompilerError) -> Complaint:
@@ -399,7 +361,7 @@ class OnnxRuntime(Backend):
         used: list[Any] = [configure, switched_off]
         if FREE in steps:
             used.append(free_sizes)
-            parts["fixed"] = _FIXED.format(**parts, providers=self._written_providers())
+            parts["fixed"] = _FIXED.format(**parts, providers=self._providers())
         if TWICE in steps:
             parts["first"] = _FIRST_FOREIGN if foreign else _FIRST
         script = self._written(parts) + (_RUN_FOREIGN if foreign else _RUN)
@@ -411,20 +373,12 @@ class OnnxRuntime(Backend):
 
     def _written(self, parts: Mapping[str, Any]) -> str:
         none = dict.fromkeys(("split", "configure", "off", "fixed", "first"), "")
-        script = _REPRO.format(
+        return _REPRO.format(
             **{**none, **parts},
             levels=dict(self.optimisation),
             exact=EXACT,
-            providers=self._written_providers(),
+            providers=self._providers(),
         )
-        if not self._further:
-            return script
-        return "\n\n".join((HEAD, *(inspect.getsource(part) for part in SOURCES), script))
-
-    def _written_providers(self) -> str:
-        if self._further:
-            return f"**add_providers(options, {self._further!r})"
-        return f"providers={self._providers()!r}"
 
     def _providers(self) -> list[Any]:
         if self.options.provider == "cuda":

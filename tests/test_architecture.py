@@ -27,7 +27,6 @@ ALLOWED = {
     "onnxruntime": {
         "backends/exporters.py",
         "backends/onnxruntime.py",
-        "backends/onnxruntime_providers.py",
         "backends/optimisers.py",
         "backends/transform.py",
     },

@@ -174,5 +174,46 @@ def test_passes_are_told_and_switched_off(padded, backend, level, wanted):
     registry = BackendRegistry.discover()
     if registry.get(backend).missing():
         pytest.skip(f"{backend} is not installed")
+    inputs = {"x": np.arange(32, dtype=np.float32).reshape(1, 2, 4, 4)}
+    with BackendRunner(registry.spec(backend, {}), registry) as runner:
+        passes = runner.fired_passes(padded, level)
+        assert wanted in passes
+        assert len(set(passes)) == len(passes)
+        ruled = [i for i, name in enumerate(passes) if "RuleBased" in name]
+        assert all(i < passes.index(wanted) for i in ruled[:1]), "rules follow what runs them"
+        usual = runner.run(padded, inputs, [level])[0]
+        for name in [wanted, passes[-1]]:
+            other = runner.run(padded, inputs, [level], [name])[0]
+            assert other.ok, f"without {name}: {other.message}"
+            np.testing.assert_array_equal(other.outputs["y"], usual.outputs["y"])
+
+
+def test_what_another_pass_makes_room_for_counts_as_later():
+    # The pads are a constant only when ConstantFolding has run; then the rules run once more.
+    registry = BackendRegistry.discover()
+    if registry.get("onnxruntime").missing():
+        pytest.skip("onnxruntime is not installed")
+    model = onnx.parser.parse_model(
+        """
+        <ir_version: 8, opset_import: ["" : 18]>
+        g (float[1, 1, 4] x) => (float[1, 1, 3] y) <int32[6] p = {0, 0, 0, 0, 0, 1}> {
+            q = Cast <to = 7> (p)
+            a = Pad (x, q)
+            y = AveragePool <kernel_shape = [3]> (a)
+        }
+        """
+    )
+    with BackendRunner(registry.spec("onnxruntime", {}), registry) as runner:
+        passes = runner.fired_passes(model.SerializeToString(), "O1")
+    assert passes.index("ConstantFolding") < passes.index("Pad_Fusion")
+
+
+@pytest.mark.parametrize(
+    ("backend", "wanted"), [("onnxruntime", "Level1_RuleBasedTransformer"), ("tvm", "FuseOps")]
+)
+def test_passes_that_change_a_model_are_told(padded, backend, wanted):
+    registry = BackendRegistry.discover()
+    if registry.get(backend).missing():
+        pytest.skip(f"{backend} is not installed")
     with BackendRunner(registry.spec(backend, {}), registry) as runner:
         assert wanted in (runner.changed_passes(padded, "O3") or ())
