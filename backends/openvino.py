@@ -9,7 +9,6 @@ are under way at the same time cached written as a model cache has it, and read 
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -84,7 +83,7 @@ _REPRO = """\
 def run(model, inputs, level):
     import numpy as np
     import onnx
-{isa}    import openvino as ov
+    import openvino as ov
     from onnx import numpy_helper
 
     config = {{**{exact!r}, **{levels!r}[level]}}
@@ -147,9 +146,6 @@ class OpenVino(Backend):
 
     @dataclass(frozen=True, kw_only=True)
     class Options(BackendOptions):
-        isa: Literal["native", "avx2", "sse41"] = option(
-            "native", "instructions that kernels of oneDNN may use"
-        )
         form: Literal["onnx", "exported"] = option("onnx", FORM)
 
     @classmethod
@@ -157,7 +153,6 @@ class OpenVino(Backend):
         return ("O0", "O3", "dynamic")
 
     def versions(self) -> dict[str, str]:
-        os.environ |= self._environment()  # oneDNN reads it when it is first used
         import openvino
 
         return {"openvino": openvino.__version__}
@@ -223,16 +218,10 @@ class OpenVino(Backend):
         return replace(first, others=others)
 
     def repro(self) -> str:
-        environment = self._environment()
-        isa = f"    import os\n\n    os.environ |= {environment!r}\n" if environment else ""
-        parts = {"exact": _EXACT, "levels": _LEVELS, "requests": _REQUESTS, "isa": isa}
+        parts = {"exact": _EXACT, "levels": _LEVELS, "requests": _REQUESTS}
         if self.form == ONNX:
             return _REPRO.format(**parts, read=_READ, results=_RESULTS)
         return NAMED + _REPRO.format(**parts, read=REPRO_OPENVINO, results=OPENVINO_RESULTS)
-
-    def _environment(self) -> dict[str, str]:
-        isa = self.options.isa
-        return {} if isa == "native" else {"ONEDNN_MAX_CPU_ISA": isa.upper()}
 
 
 def _read(message: str, operators: tuple[str, ...]) -> Complaint:

@@ -27,10 +27,6 @@ from nnfuzz.backend.contract import (
 
 from .issue_forms import TENSORRT, TENSORRT_RTX
 
-_FLAGS = {
-    "version_compatible": ("VERSION_COMPATIBLE", "EXCLUDE_LEAN_RUNTIME"),  # not in the package
-    "refittable": ("REFIT",),
-}
 _UNSUPPORTED = re.compile(
     r"\bUNSUPPORTED_|API Usage Error|plugin not found|\bunsupported\b|not supported"
     r"|\bonly\b[^.\n]*\b(?:allow|support)|\bmust (?:be|have)\b.*\btype\b|HW-specific"
@@ -102,9 +98,6 @@ class TensorRT(Backend):
     @dataclass(frozen=True, kw_only=True)
     class Options(BackendOptions):
         device: Literal["cuda"] = option("cuda", "where engines run")
-        engine: Literal["plain", "version_compatible", "refittable"] = option(
-            "plain", "kind of engine"
-        )
 
     def versions(self) -> dict[str, str]:
         if not has_gpu():
@@ -148,9 +141,7 @@ class TensorRT(Backend):
         return Complaint(kind, parsed["statement"], operators, (), parsed["place"])
 
     def repro(self) -> str:
-        flags = _FLAGS.get(self.options.engine, ())
-        settings = [f"config.set_flag(trt.BuilderFlag.{flag})" for flag in flags]
-        lines = "".join(f"    {line}\n" for line in (*self._chosen(), *settings))
+        lines = "".join(f"    {line}\n" for line in self._chosen())
         executed = _EXECUTED if has_gpu() else _BUILT
         return _REPRO.format(library=self.library, settings=lines, executed=executed)
 
@@ -187,8 +178,6 @@ class TensorRT(Backend):
         config.clear_flag(trt.BuilderFlag.TF32)
         config.builder_optimization_level = level
         self._choose(trt, config)
-        for flag in _FLAGS.get(self.options.engine, ()):
-            config.set_flag(getattr(trt.BuilderFlag, flag))
         plan = builder.build_serialized_network(network, config)
         if plan is None:
             raise BuilderError("\n".join(log) or "the builder returned nothing")

@@ -102,7 +102,7 @@ _REPRO_DRAWN = """\
     machine_code = {{"opt-level": 0}}
     if level != "O0":
         machine_code = {{"mcpu": tvm.target.codegen.llvm_get_system_cpu()}}
-    exec_mode = options.get("exec_mode", {exec_mode!r})
+    exec_mode = options.get("exec_mode", "bytecode")
     machine_code.update((k, v) for k, v in options.items() if k != "exec_mode")
 """
 _REPRO_PASSES = """\
@@ -180,7 +180,6 @@ class Tvm(Backend):
     @dataclass(frozen=True, kw_only=True)
     class Options(BackendOptions):
         target: Literal["llvm", "cuda"] = option("llvm", "code generator", means="device")
-        exec_mode: Literal["bytecode", "compiled"] = option("bytecode", "Relax executor")
         form: Literal["onnx", "exported"] = option("onnx", FORM)
         weights: Literal["constants", "inputs"] = option("constants", "of the module for weights")
 
@@ -263,7 +262,7 @@ class Tvm(Backend):
         if self.options.target == "cuda":  # otherwise TVM compiles with --use_fast_math
             os.environ.update(TVM_CUDA_COMPILE_MODE="nvcc", TVM_CUDA_NVCC_NO_FAST_MATH="1")
         pipeline = Pipeline.parse(level)
-        options = {"exec_mode": self.options.exec_mode, **tvm_passes.chosen(pipeline.steps)}
+        options = {"exec_mode": "bytecode", **tvm_passes.chosen(pipeline.steps)}
         target = self._target(pipeline.level, options)
         settings = {"instruments": instruments, "config": tvm_passes.config(pipeline.steps)}
         # Below level 1 passes that consist of others leave some of these out.
@@ -299,14 +298,13 @@ class Tvm(Backend):
     def repro(self) -> str:
         target = _REPRO_CUDA if self.options.target == "cuda" else _REPRO_LLVM
         plain = dict.fromkeys(("drawn", "config", "passes", "lifted"), "")
-        exec_mode = repr(self.options.exec_mode)
-        return self._written(target=target.rstrip(), exec_mode=exec_mode, **plain)
+        return self._written(target=target.rstrip(), exec_mode=repr("bytecode"), **plain)
 
     def repro_drawn(self, pipelines: Collection[Pipeline], foreign: bool) -> str:
         steps = {step for pipeline in pipelines for step in pipeline.steps}
         lifts = tvm_passes.LIFT in steps
         program = self._written(
-            drawn=_REPRO_DRAWN.format(exec_mode=self.options.exec_mode),
+            drawn=_REPRO_DRAWN.format(),
             target=(_REPRO_LLVM + _REPRO_TARGET).rstrip(),
             config=", config=config",
             passes=(_REPRO_HALF if lifts else "") + _REPRO_PASSES,

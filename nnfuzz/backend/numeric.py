@@ -4,9 +4,9 @@ The cheap check is whether outputs agree up to a few ULP. It runs in a worker wh
 need not be sent, and otherwise in the campaign's process. Agreement is final (unless the test case
 is sampled for a full verdict); otherwise the envelope decides.
 
-A compiler may compute with other numbers than a model says, everywhere and by habit. Such a habit is
-one cause, at whichever operator it shows. nnfuzz.compare.deviating computes the mismatches that it
-explains; nnfuzz.triage.survey asks a compiler for its habits.
+A compiler may compute with other numbers than a model says, everywhere and by habit. Such a habit
+is one cause, at whichever operator it shows. nnfuzz.compare.deviating computes the mismatches that
+it explains; nnfuzz.triage.survey asks a compiler for its habits.
 """
 
 from __future__ import annotations

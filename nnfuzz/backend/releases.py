@@ -101,14 +101,6 @@ def is_installed(backend: type[Backend], release: str) -> bool:
         return False
 
 
-def release_of(backend: type[Backend], release: str) -> str:
-    """The release itself; for "", the one that is installed. Raises: ReleaseError for none."""
-    try:
-        return release or importlib.metadata.version(backend.distribution)
-    except (importlib.metadata.PackageNotFoundError, ValueError) as error:
-        raise ReleaseError(f"nobody knows which release of {backend.name} is installed") from error
-
-
 def known_release(backend: type[Backend]) -> str:
     """The installed release by the metadata of its packages; "" if they have none.
 

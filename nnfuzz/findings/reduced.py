@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from nnfuzz.backend.outcome import OutcomeKind
@@ -56,15 +56,19 @@ def reduce_folder(
     if target.is_symlink():
         target.unlink()
     _written_anew(target, reduced, program)
-    trial = _trial(target, reduced, config) if done.cause is None else None
-    if trial and not trial.failed and reduced.case.exporter == DYNAMIC and program:
+    if done.cause is not None:
+        return done, reduced
+    own = reduced.backend.plugins if reduced.backend else ()
+    registry = (config and config.registry) or BackendRegistry.discover(own)
+    doubt = doubts(target, reduced, registry)
+    if doubt and reduced.case.exporter == DYNAMIC and program:
         # A compiled program may go wrong by a value that it keeps of the size before.
         again = replace(reduced, origin=replace(reduced.origin, runs_of_one=True))
         _written_anew(target, again, None)
-        if (trial_of_one := _trial(target, again, config)) and trial_of_one.failed:
-            reduced, program, trial = again, None, trial_of_one
-    if trial and str(trial):
-        title = f"{reduced.signature.title} [{trial}]"
+        if not doubts(target, again, registry):
+            reduced, program, doubt = again, None, ""
+    if doubt:
+        title = f"{reduced.signature.title} [{doubt}]"
         signature = replace(reduced.signature, title=title)
         reduced = replace(reduced, failure=replace(reduced.failure, signature=signature))
         _written_anew(target, reduced, program)
@@ -75,13 +79,6 @@ def _written_anew(folder: Path, finding: Finding, program: str | None) -> None:
     if folder.exists():
         shutil.rmtree(folder)
     write_finding(folder, finding, program)
-
-
-def _trial(folder: Path, reduced: Finding, config: ReduceConfig | None) -> Trial | None:
-    """The result of running the script in a folder; None where it is not run."""
-    plugins = reduced.backend.plugins if reduced.backend else ()
-    registry = (config and config.registry) or BackendRegistry.discover(plugins)
-    return tried(folder, reduced, registry)
 
 
 def reduce_finding(
@@ -234,42 +231,26 @@ FIXED, CANNOT = 0, 125
 """The exit code of a script that does not fail, see nnfuzz.findings.repro.exit_codes."""
 
 
-@dataclass(frozen=True)
-class Trial:
-    """The result of running a script. failed: of so many runs. poisoned: whether memory had to be
-    filled for that. able: whether the script ran at all.
-    """
+def doubts(folder: Path, finding: Finding, registry: BackendRegistry) -> str:
+    """Runs the script in the folder of a finding in fresh processes, once if it fails; what a title
+    says about it, "" where it fails as it should.
 
-    failed: int
-    runs: int
-    poisoned: bool = False
-    able: bool = True
-
-    def __str__(self) -> str:
-        """What a title says about the trial; "" where the script fails as it should."""
-        if not self.able:
-            return f"{SCRIPT} cannot run here"
-        if not self.failed:
-            return f"does not reproduce: {SCRIPT} failed in 0 of {self.runs} runs"
-        return f"{SCRIPT} failed in {self.failed} of {self.runs} runs" if self.poisoned else ""
-
-
-def tried(folder: Path, finding: Finding, registry: BackendRegistry) -> Trial | None:
-    """Runs the script in the folder of a finding in fresh processes, once if it fails.
-
-    None where there is none, and for a hang, which was confirmed with its whole time limit.
-    Raises: RegistryError.
+    "" as well where there is no script, and for a hang, which was confirmed with its whole time
+    limit. Raises: RegistryError.
     """
     script, spec = folder / SCRIPT, finding.backend
     if spec is None or not script.is_file() or finding.failure.kind is OutcomeKind.TIMEOUT:
-        return None
+        return ""
     home = home_of(registry.get(spec.name), spec.release)
     command = [str(home.python) if home else sys.executable, str(script.resolve())]
     codes = [_exit_code(command, {})]
     if codes == [FIXED]:
         codes += [_exit_code(command, {"MALLOC_PERTURB_": poison}) for poison in POISONS]
+    if codes[0] == CANNOT:
+        return f"{SCRIPT} cannot run here"
     failed = sum(code not in (FIXED, CANNOT) for code in codes)
-    return Trial(failed, len(codes), len(codes) > 1 and failed > 0, codes[0] != CANNOT)
+    often = f"{SCRIPT} failed in {failed} of {len(codes)} runs" if len(codes) > 1 else ""
+    return often if failed else f"does not reproduce: {often}"
 
 
 def _exit_code(command: Sequence[str], environment: Mapping[str, str]) -> int:

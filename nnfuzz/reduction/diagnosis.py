@@ -110,19 +110,15 @@ def _own(
     """The same for a failure that follows from no other one."""
     best = history[-1]
     explanations, operands = _explanations(trials, question, history, failure)
-    heals, operator = _healing(trials, question, best, failure, causes), _nodes(best)[-1].op
+    mismatch = failure.kind is OutcomeKind.MISMATCH
+    heals = healing(trials, question, best, failure) if mismatch else ()
+    operator = _nodes(best)[-1].op
     if CONSTANT in heals:
         explanations = {}  # the operator itself is right, whatever its results look like
     mismatches = [cause for cause in causes if cause.kind == OutcomeKind.MISMATCH]
     one = narrowest_cause(heals, [cause.heals for cause in mismatches])
     common = [_likeliest(explanations, mismatches), shared_key(one, operator, operands)]
     keys = {Key(KeyKind.CAUSE, _explained(failure, claimed)) for claimed in common if claimed}
-    if failure.kind is not OutcomeKind.MISMATCH:
-        alone = _alone_as_well(trials, question, best, failure)
-        mine = [pair for pair in alone if pair[1].levels == failure.levels]
-        keys |= {Key(KeyKind.CAUSE, _cause(*pair).hash) for pair in mine[:1]}
-        same = (c for c in mismatches if heals and (c.operator, c.heals) == (operator, heals))
-        keys |= {Key(KeyKind.CAUSE, cause.hash) for cause in same}
     if wordless(failure.signature.details):
         keys |= _of_death(trials, question, best, failure)
     if claimed := _at_fault(trials, question, best, failure):
@@ -140,23 +136,6 @@ def _likeliest(
     known = {first for cause in causes for first in cause.explanations[:1]}
     preferred = (family for h, family in explanations.items() if h in known)
     return next(itertools.chain(preferred, explanations.values()), None)
-
-
-def _healing(
-    trials: Trials,
-    question: CandidateQuestion,
-    best: Tried,
-    failure: Failure,
-    causes: Sequence[Cause],
-) -> tuple[str, ...]:
-    """What heals a case. An error while the model runs is asked only where the same operator has a
-    wrong result that one thing heals: they may be one cause.
-    """
-    if failure.kind is not OutcomeKind.MISMATCH:
-        wrong = [c for c in causes if len(c.heals) == 1 and c.operator == _nodes(best)[-1].op]
-        if failure.stage is not Stage.EXECUTE or not wrong:
-            return ()
-    return healing(trials, question, best, failure)
 
 
 def _of_death(

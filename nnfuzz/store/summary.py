@@ -13,7 +13,7 @@ from typing import Any
 from packaging.version import Version
 
 from nnfuzz.backend.registry import BackendRegistry
-from nnfuzz.backend.releases import release_of
+from nnfuzz.backend.releases import known_release
 from nnfuzz.base.files import write_atomically
 from nnfuzz.base.reading import read, read_fields
 from nnfuzz.base.untrusted import read_json
@@ -33,9 +33,9 @@ _META = "releases"
 
 
 def keep_releases(store: Store, config: CampaignConfig, registry: BackendRegistry) -> None:
-    """Notes in the store which release each backend of a campaign is. Raises: ReleaseError."""
+    """Notes in the store which release each backend of a campaign is; "" if nobody knows."""
     specs = config.backends
-    releases = {s.label: release_of(registry.get(s.name), s.release) for s in specs}
+    releases = {s.label: s.release or known_release(registry.get(s.name)) for s in specs}
     store.set_meta(_META, releases)
 
 

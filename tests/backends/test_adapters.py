@@ -28,7 +28,7 @@ SPECS = [
     "onnxruntime",
     *(
         pytest.param(spec, marks=pytest.mark.slow)
-        for spec in ("tvm", "openvino", "tvm,exec_mode=compiled", "tvm,weights=inputs")
+        for spec in ("tvm", "openvino", "tvm,weights=inputs")
     ),
 ]
 

@@ -114,15 +114,13 @@ def test_the_script_for_reports_runs_alone_at_every_level(level):
 
 
 @needs_openvino
-def test_collections_of_passes_are_switched_off_and_instructions_are_chosen():
+def test_collections_of_passes_are_switched_off():
     registry = BackendRegistry.discover()
-    with BackendRunner(registry.parse("openvino,isa=sse41"), registry) as runner:
+    with BackendRunner(registry.parse("openvino"), registry) as runner:
         assert runner.fired_passes(MODEL, "O0") == []
         passes = runner.fired_passes(MODEL, "O3")
         (outcome,) = runner.run(MODEL, {"x": X}, ["O3"], without=passes)
     np.testing.assert_array_equal(outcome.outputs["y"], -np.maximum(X, 0))
-    assert outcome.target.pipeline == "O3,isa=sse41"
-    assert "ONEDNN_MAX_CPU_ISA" in OpenVino(isa="sse41").repro()
 
 
 # What OpenVINO's trace says of passes.

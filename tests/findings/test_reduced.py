@@ -8,7 +8,7 @@ import pytest
 
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.backend.registry import BackendRegistry
-from nnfuzz.findings.reduced import SCRIPT, Trial, tried, with_title
+from nnfuzz.findings.reduced import SCRIPT, doubts, with_title
 
 REGISTRY = BackendRegistry.discover()
 
@@ -24,28 +24,25 @@ POISONED = "import os, sys; print(1); sys.exit(os.environ.get('MALLOC_PERTURB_')
 
 
 @pytest.mark.parametrize(
-    "script, found, words",
+    "script, words",
     [
-        ("print(1); raise SystemExit(1)", Trial(1, 1), ""),
-        ("import os; os.abort()", Trial(1, 1), ""),
-        ("", Trial(0, 3), "does not reproduce: repro.py failed in 0 of 3 runs"),
-        (POISONED, Trial(1, 3, poisoned=True), "repro.py failed in 1 of 3 runs"),
-        ("raise NameError", Trial(0, 1, able=False), "repro.py cannot run here"),
-        ("raise SystemExit(125)", Trial(0, 1, able=False), "repro.py cannot run here"),
+        ("print(1); raise SystemExit(1)", ""),
+        ("import os; os.abort()", ""),
+        ("", "does not reproduce: repro.py failed in 0 of 3 runs"),
+        (POISONED, "repro.py failed in 1 of 3 runs"),
+        ("raise NameError", "repro.py cannot run here"),
+        ("raise SystemExit(125)", "repro.py cannot run here"),
     ],
 )
-def test_a_script_runs_once_if_it_fails_and_with_poisoned_memory_if_not(
-    tmp_path, script, found, words
-):
+def test_a_script_runs_once_if_it_fails_and_with_poisoned_memory_if_not(tmp_path, script, words):
     (tmp_path / SCRIPT).write_text(script)
-    trial = tried(tmp_path, finding(), REGISTRY)
-    assert trial == found and str(trial) == words
+    assert doubts(tmp_path, finding(), REGISTRY) == words
 
 
 def test_a_hang_and_what_has_no_script_are_not_tried(tmp_path):
-    assert tried(tmp_path, finding(), REGISTRY) is None
-    (tmp_path / SCRIPT).write_text("raise SystemExit(1)")
-    assert tried(tmp_path, finding(OutcomeKind.TIMEOUT), REGISTRY) is None
+    assert doubts(tmp_path, finding(), REGISTRY) == ""
+    (tmp_path / SCRIPT).write_text("")
+    assert doubts(tmp_path, finding(OutcomeKind.TIMEOUT), REGISTRY) == ""
 
 
 def test_a_title_changes_neither_hash_nor_parts(finding_of):
