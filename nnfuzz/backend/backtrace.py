@@ -4,14 +4,153 @@ statements.
 Frames are known by their form (a number and an address, `at f (file:1)`, `lib.so(f+0x1) [0x2]`, a
 line of Python's); behind a headline such as "Stack backtrace:", "goroutine 1 [running]:" or
 "Traceback (most recent call last):" indented and numbered lines of any form are frames as well.
+
+`normalise` turns error text into a form that all occurrences of one failure share in all models.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from nnfuzz.backend.normalise import normalise
+MAX_CHARACTERS = 500
+"""The longest normalised text: later characters are mostly a dump of the module."""
+
+_ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_STAMP = re.compile(r"\d{4}-\d\d-\d\d[ T][\d:.]+|\[\d\d:\d\d:\d\d\]")
+_ADDRESS = re.compile(r"\b0[xX][0-9a-fA-F]+\b")
+_PATH = re.compile(
+    r"(?:[A-Za-z]:)?(?:~|\.{1,2})?/(?:[\w.+@-]+/)+([\w.+@-]+?\.\w+)(?::\d+)*(?![\w/])"
+)
+_LINE = re.compile(r"\b([\w-]+\.(?:cc|cpp|cxx|c|h|hpp|cu|py|pyx|pxi|rs|mlir))(?::\d+)+")
+_TEMPLATE = re.compile(r"(?<=\w)<(?!(?:name|shape|address)>)[^<>\n]*>")
+_MODEL_NAME = re.compile(r"/[\w./]*_output_\d+|\bonnx::\w+|(?<![\w.])/\w+(?:[./]\w+)*")
+_LABEL = re.compile(
+    r"(\b(?:name|node|node name|inputs?|outputs?|parameter)\s*:?\s*)([\[(])[^\[\]()\n]*([\])])",
+    re.IGNORECASE,
+)
+_SINGLE = re.compile(r"(?<!\w)'([^'\n]{0,120})'(?!\w)")
+_DOUBLE = re.compile(r'"([^"\n]{0,120})"')
+_BACKTICK = re.compile(r"`([^`'\n]{0,120})[`']")
+_TOKEN = re.compile(r"[A-Za-z_]\w*")
+_NUMBER = re.compile(r"(?<!\w)(?<!\d\.)[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?!\w)")
+_NO_RANK = re.compile(r"\b(ndim|rank) -1\b")
+_SHAPE = re.compile(
+    r"[\[({]\s*[N?][N.]*(?:\s*[,x]\s*[N?][N.]*)*\s*,?\s*[\])}]|\{\}|\[\]|(?<=\bshape )\(\)"
+)
+_LIST = re.compile(r"(?<![\w.<])N(?:\s*,\s*N)+(?![\w.])")
+"""A shape or an index without brackets, of any rank."""
+_NAMES = re.compile(r"<name>(?:\s*,\s*<name>)+")
+_DTYPE = re.compile(
+    r"(?:u?int(?:2|4|8|16|32|64)|b?float(?:16|32|64)?|float[48]_?e\w*|double|half|bool|string"
+    r"|complex(?:64|128)|[fiu](?:8|16|32|64)|tensor)(?:x\d+)?(?:_t)?"
+    r"|[FIU](?:8|16|32|64)|BF16|Bool|U?Int(?:8|16|32|64)|(?:[Bb]f|F)loat(?:16|32|64)"
+)
+_SHAPE_OF = re.compile(rf"(?<![\w.<])N\s*,\s*(?=(?:{_DTYPE.pattern})(?!\w))")
+"""The only dimension of a shape that is followed by a dtype."""
+_KEPT = re.compile(
+    r"[A-Z][A-Za-z]*(?:[1-3]d)?|\w+(?:\.\w+)+|[a-z]+"  # operator types, intrinsics, key words
+)
+_WORD = re.compile(r"[a-z]{3,}")
+"""A name that is a word of English as well: one only where it is quoted or given as a value."""
+_COPY = r"(?:[_/.$]\w+)*"
+"""The suffix of a name that compilers derive from another name. The text in front of it
+stays; numbers in it do not count, since names of compilers end in numbers as well (impl_v13)."""
+_NAMED = re.compile(r'\bname=(["\'])([^"\']+)\1')
+_CALL = re.compile(r"\b[A-Za-z_]\w*(?:(?:\.\w+)+\(|\(\w+=)")
+_COMMENT = re.compile(r"\s# .*")
+
+
+def normalise(text: str, names: Collection[str] = ()) -> str:
+    """One line, at most MAX_CHARACTERS, in which parts that differ from model to model are
+    replaced.
+
+    Numbers become N, shapes <shape>, addresses <address>, quoted names and the given names of
+    values <name>, with a compiler's suffix of them (InsertedCast_v10/duplicated becomes
+    InsertedCast_<name>); directories, line numbers, arguments of calls and templates, comments and
+    times go. Names of dtypes and of operators stay; a rank of -1 is unknown. Idempotent but for the
+    cut.
+    """
+    text = _STAMP.sub("", _ESCAPE.sub("", text))
+    text = without_arguments(_COMMENT.sub("", text))
+    text = _LINE.sub(r"\1", _PATH.sub(r"\1", text))
+    text = _NO_RANK.sub(r"unknown \1", _ADDRESS.sub("<address>", text))
+    text = _without_templates(text)
+    text = _without_names(text, names)
+    text = _TOKEN.sub(_token, text)
+    text = _LIST.sub("<shape>", _SHAPE.sub("<shape>", _NUMBER.sub("N", text)))
+    text = _SHAPE_OF.sub("<shape>,", _NAMES.sub("<name>", text))
+    return " ".join(text.split())[:MAX_CHARACTERS].rstrip()
+
+
+def _without_names(text: str, names: Collection[str]) -> str:
+    words = {name for name in names if _WORD.fullmatch(name)}
+    if words:
+        text = re.sub(rf"(?<=['\"`=])(?:{'|'.join(sorted(words))})(?!\w)", "<name>", text)
+    if names := {*names} - words:
+        known = "|".join(re.escape(name) for name in sorted(names, key=lambda n: (-len(n), n)))
+        text = re.sub(rf"(?<![\w.])(?<!::)(?:{known})(?![\w.])", "<name>", text)
+        numbered = {re.sub(r"\d+", r"\\d+", re.escape(n)) for n in names if re.search(r"\d", n)}
+        if numbered:
+            similar = "|".join(sorted(numbered))
+            text = re.sub(rf"(?<=\w[_/.$])(?:{similar}){_COPY}(?!\w)", "<name>", text)
+    text = _LABEL.sub(r"\1\2<name>\3", text)
+    for pattern in (_SINGLE, _DOUBLE, _BACKTICK):
+        text = pattern.sub(_quoted, text)
+    return _MODEL_NAME.sub("<name>", text)
+
+
+def _quoted(match: re.Match[str]) -> str:
+    inside = match.group(1)
+    if " " in inside or _DTYPE.fullmatch(inside) or re.fullmatch(r"tensor\(\w+\)", inside):
+        return f"'{inside}'"
+    if len(inside) > 1 and _KEPT.fullmatch(inside):
+        return f"'{inside}'"
+    return "<name>"
+
+
+def _token(match: re.Match[str]) -> str:
+    """Digits in identifiers go, unless they are part of a dtype or of a name such as conv2d."""
+    token = match.group()
+    if _DTYPE.fullmatch(token) or re.search(r"[A-Za-z][1-3][dD]\b", token):
+        return token
+    return re.sub(r"\d+", "N", token)
+
+
+def _without_templates(text: str) -> str:
+    while True:
+        shorter = _TEMPLATE.sub("", text)
+        if shorter == text:
+            return text
+        text = shorter
+
+
+def without_arguments(text: str, calls: re.Pattern[str] = _CALL) -> str:
+    """module.f(...), Type(key=value, ...) -> the name with "(...)", or with its own name="...".
+
+    What stands there is a piece of the module, which differs from level to level. calls: the
+    beginnings of what is shortened, up to the parenthesis.
+    """
+    done, position = [], 0
+    while match := calls.search(text, position):
+        opening = text.index("(", match.start())
+        end = _closing(text, opening)
+        named = _NAMED.search(text, opening, end)
+        done += [text[position:opening], f" '{named.group(2)}'" if named else "(...)"]
+        position = end
+    return "".join([*done, text[position:]])
+
+
+def _closing(text: str, opening: int) -> int:
+    """Index after the parenthesis that closes the one at `opening`; the end if none does."""
+    depth = 0
+    for i in range(opening, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[i], 0)
+        if depth == 0:
+            return i + 1
+    return len(text)
+
 
 _HEADLINE = re.compile(
     r"\W*(?:[a-z]+ ){0,3}(?:stack ?(?:back)?trace|backtrace|call stack|stack dump|return stack)"

@@ -13,10 +13,18 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import PurePath
 
-from nnfuzz.backend.backtrace import split_frames
-from nnfuzz.backend.causes import ChainedError, announced, chain
-from nnfuzz.backend.normalise import normalise
-from nnfuzz.backend.refusal import NATIVE, SLIPS, impossible, innermost, refuses, refusing_lines
+from nnfuzz.backend.backtrace import normalise, split_frames
+from nnfuzz.backend.causes import (
+    NATIVE,
+    SLIPS,
+    ChainedError,
+    announced,
+    chain,
+    impossible,
+    innermost,
+    refuses,
+    refusing_lines,
+)
 from nnfuzz.base.code_paths import CodePaths
 from nnfuzz.sandbox.events import described_error
 
@@ -143,7 +151,7 @@ def read_complaint(error: CompilerError) -> Complaint:
     """Reads an error of an unknown compiler, by the forms that messages of all compilers share.
 
     Of a chain the innermost cause counts. If one of the causes is a refusal, by its class or in the
-    words of ordinary English (nnfuzz.backend.refusal), the innermost such one counts, and the
+    words of ordinary English (nnfuzz.backend.causes), the innermost such one counts, and the
     complaint is unsupported. Backtraces are left out.
     """
     if not error.error_type:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nnfuzz.backend.causes import innermost
 from nnfuzz.backend.complaint import CompilerError, ComplaintKind, described, reads_as_internal
 from nnfuzz.backend.contract import (
     AdapterError,
@@ -40,7 +41,6 @@ from nnfuzz.backend.outcome import (
     Versions,
     WriteCode,
 )
-from nnfuzz.backend.refusal import innermost
 from nnfuzz.backend.registry import BackendSpec
 from nnfuzz.backend.target import ONNX
 from nnfuzz.base.reading import JsonObject

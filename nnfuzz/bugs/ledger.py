@@ -20,8 +20,8 @@ from nnfuzz.base.files import PARTIAL, atomic_folder, remove_partial, write_atom
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.untrusted import below
 from nnfuzz.bugs.bug import FILE, Bug, BugError, BugState, bug_text, read_bug
-from nnfuzz.findings.causes import known_by
 from nnfuzz.findings.folder import is_finding
+from nnfuzz.findings.reduced import known_by
 from nnfuzz.triage.keys import Key, KnownFailures
 
 SCRIPT = "repro.py"

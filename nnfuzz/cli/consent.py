@@ -57,7 +57,7 @@ class Consent:
 
     def __call__(self, plugin: str) -> str:
         """The plug-in that may run in place of one: the given one of its name, or itself; or ""."""
-        from nnfuzz.backend.plugin_files import namesake
+        from nnfuzz.backend.registry import namesake
 
         return namesake(self.given)(plugin) or (plugin if self._allows(plugin) else "")
 
@@ -116,7 +116,7 @@ def _keys(plugin: str) -> list[str]:
     """The identity of a remembered plug-in: its path or name, and the digest of its source, which
     includes the modules beside it that it would import.
     """
-    from nnfuzz.backend.plugin_files import plugin_files
+    from nnfuzz.backend.registry import plugin_files
 
     if not _exists(plugin):
         return []

@@ -18,9 +18,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from nnfuzz.backend.normalise import normalise
+from nnfuzz.backend.backtrace import normalise
+from nnfuzz.backend.causes import refusing_lines
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
-from nnfuzz.backend.refusal import refusing_lines
 from nnfuzz.base.writing import as_list
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.support_key import SupportKey

@@ -17,8 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.backend.plugin_files import PluginFiles, plugin_files
-from nnfuzz.backend.registry import BackendSpec, plugin_name
+from nnfuzz.backend.registry import BackendSpec, PluginFiles, plugin_files, plugin_name
 from nnfuzz.backend.target import Target
 from nnfuzz.base.external_data import write_model
 from nnfuzz.base.files import atomic_folder, npz_bytes

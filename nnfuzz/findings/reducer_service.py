@@ -12,12 +12,10 @@ from pathlib import Path
 
 from nnfuzz.backend.contract import OptionError
 from nnfuzz.backend.numeric import Deviation
-from nnfuzz.backend.plugin_files import namesake
-from nnfuzz.backend.registry import BackendRegistry, RegistryError, plugin_name
+from nnfuzz.backend.registry import BackendRegistry, RegistryError, namesake, plugin_name
 from nnfuzz.backend.runner import CompilerServers, RunnerError
-from nnfuzz.findings.causes import cause_of
 from nnfuzz.findings.folder import FindingError, read_finding
-from nnfuzz.findings.reduced import reduce_folder
+from nnfuzz.findings.reduced import cause_of, reduce_folder
 from nnfuzz.records.finding import Finding
 from nnfuzz.records.rows import ReductionRow
 from nnfuzz.reduction.case import NotReduced, ReduceConfig, Unexplained

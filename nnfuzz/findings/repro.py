@@ -11,8 +11,7 @@ import numpy as np
 from nnfuzz.backend.contract import Backend
 from nnfuzz.backend.interface import OnnxModel
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
-from nnfuzz.backend.plugin_files import NONE, PluginFiles
-from nnfuzz.backend.registry import BackendRegistry, BackendSpec
+from nnfuzz.backend.registry import NONE, BackendRegistry, BackendSpec, PluginFiles
 from nnfuzz.backend.target import EXPORTED, MODULE, Pipeline
 from nnfuzz.base.external_data import names_files
 from nnfuzz.base.text import visible

@@ -248,7 +248,7 @@ def load_finding(folder: str | Path, plugins: Iterable[str | Path] = ()) -> Find
     finding names; its own files are never run, since a finding may come from anybody.
     Raises: FindingError.
     """
-    from nnfuzz.backend.plugin_files import namesake
+    from nnfuzz.backend.registry import namesake
     from nnfuzz.findings.folder import read_finding
 
     return read_finding(folder, namesake(known_plugins(plugins)))

@@ -15,10 +15,9 @@ from dataclasses import dataclass, replace
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import DIRECT
 from nnfuzz.ir.view import NO_GRAPH, NodeView
-from nnfuzz.reduction.candidate import CandidateQuestion, Tried
+from nnfuzz.reduction.candidate import CandidateQuestion, Difference, Tried, enough
 from nnfuzz.reduction.edit import READERS, Edit
 from nnfuzz.reduction.experiments import CONSTANT, exposed, healing, narrowest_cause, shared_key
-from nnfuzz.reduction.information import Difference, enough
 from nnfuzz.reduction.known import causing, in_full
 from nnfuzz.reduction.trials import Trials
 from nnfuzz.testcase.case import TestCase

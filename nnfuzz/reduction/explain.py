@@ -27,8 +27,8 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.families.composite import Composite
 from nnfuzz.operators.operator import ConstraintError, OpSpec
 from nnfuzz.operators.registry import OpRegistry
+from nnfuzz.reduction.candidate import Explained, differences
 from nnfuzz.reduction.edit import READERS
-from nnfuzz.reduction.information import Explained, differences
 from nnfuzz.reduction.subject import Inapplicable, Subject, declaration, rebuilt, restricted
 from nnfuzz.reduction.values import simpler_values
 from nnfuzz.triage.keys import Claim, Hypothesis

@@ -22,6 +22,7 @@ from nnfuzz.materialize.liveness import without_dead_nodes
 from nnfuzz.materialize.validity import invalid
 from nnfuzz.reduction.candidate import (
     Explain,
+    Explained,
     ExporterError,
     ListFamilies,
     Prepare,
@@ -31,7 +32,6 @@ from nnfuzz.reduction.candidate import (
 )
 from nnfuzz.reduction.edit import EXPERIMENTS, MERGED, Edit, Group, groups
 from nnfuzz.reduction.explain import Altered, explained, read_by, small_families
-from nnfuzz.reduction.information import Explained
 from nnfuzz.reduction.passes import applied, proposed
 from nnfuzz.reduction.subject import Inapplicable, Subject
 from nnfuzz.sandbox.job import Report, does

@@ -29,6 +29,7 @@ from nnfuzz.experiment.result import FAULT, Judging, Plan, Run
 from nnfuzz.reduction.candidate import (
     CandidateQuestion,
     Explain,
+    Explained,
     ExporterError,
     ListFamilies,
     Prepare,
@@ -40,7 +41,6 @@ from nnfuzz.reduction.candidate import (
     with_keys,
 )
 from nnfuzz.reduction.edit import Group
-from nnfuzz.reduction.information import Explained
 from nnfuzz.sandbox.events import Limits, Reply, Trouble, WorkerFault, event_line
 from nnfuzz.sandbox.forkserver import ForkClient, ForkServer
 from nnfuzz.sandbox.job import Job

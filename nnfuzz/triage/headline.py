@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from nnfuzz.backend.backtrace import function_name, split_frames
+from nnfuzz.backend.backtrace import function_name, split_frames, without_arguments
 from nnfuzz.backend.causes import DIRECT
-from nnfuzz.backend.normalise import without_arguments
 from nnfuzz.base.code_paths import ADAPTER, LIBRARY
 from nnfuzz.triage.mismatch import WrongOutput
 from nnfuzz.triage.pattern import onnx_type, schema_defaults

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TypeGuard
 
+from nnfuzz.backend.backtrace import normalise
+from nnfuzz.backend.causes import slip
 from nnfuzz.backend.complaint import CompilerError, ComplaintKind, read_complaint
-from nnfuzz.backend.normalise import normalise
 from nnfuzz.backend.numeric import Deviation
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.backend.refusal import slip
 from nnfuzz.backend.target import Pipeline, Target, levels_of
 from nnfuzz.base.reading import Json, JsonObject, Unreadable, read
 from nnfuzz.base.text import one_line

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nnfuzz.backend.backtrace import MAX_CHARACTERS, normalise
+from nnfuzz.backend.causes import innermost, refusing_lines
 from nnfuzz.backend.complaint import (
     CompilerError,
     Complaint,
@@ -17,9 +19,7 @@ from nnfuzz.backend.complaint import (
     read_complaint,
     reads_as_internal,
 )
-from nnfuzz.backend.normalise import MAX_CHARACTERS, normalise
 from nnfuzz.backend.numeric import agree, close
-from nnfuzz.backend.refusal import innermost, refusing_lines
 from nnfuzz.base.reading import read as typed
 from nnfuzz.base.writing import as_json
 

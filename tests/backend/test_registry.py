@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from nnfuzz.backend.contract import OptionError
-from nnfuzz.backend.plugin_files import namesake, plugin_files
 from nnfuzz.backend.registry import (
     BackendRegistry,
     BackendSpec,
     RegistryError,
     import_plugin,
     labelled,
+    namesake,
+    plugin_files,
 )
 from nnfuzz.base.writing import as_json
 

@@ -10,8 +10,8 @@ import pytest
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.cli.campaigns import known_failures
-from nnfuzz.findings.causes import cause_of, keys_of, known_by
 from nnfuzz.findings.folder import write_finding
+from nnfuzz.findings.reduced import cause_of, keys_of, known_by
 from nnfuzz.records.finding import Origin
 from nnfuzz.reduction.candidate import Counter, ReductionFigures, Spent
 from nnfuzz.reduction.diagnosis import Diagnosis

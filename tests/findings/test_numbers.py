@@ -18,8 +18,7 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import PYTORCH
 from nnfuzz.compare.mismatch import Accuracy, Distance, Verdict
 from nnfuzz.findings.folder import read_finding, write_finding
-from nnfuzz.findings.numbers import clauses, reference_value
-from nnfuzz.findings.report import tracker_report
+from nnfuzz.findings.report import clauses, reference_value, tracker_report
 from nnfuzz.findings.text import from_portable, impersonal, portable
 from nnfuzz.records.finding import Origin
 from nnfuzz.testcase.case import TestCase

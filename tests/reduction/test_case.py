@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from nnfuzz.backend.outcome import OutcomeKind
-from nnfuzz.backend.plugin_files import namesake
-from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.registry import BackendRegistry, namesake
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import NOBODY
 from nnfuzz.experiment.compilers import examine

@@ -12,15 +12,14 @@ from nnfuzz.backend.outcome import OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.envelope import Envelope
-from nnfuzz.findings.causes import cause_of
-from nnfuzz.findings.reduced import problem_of, reduced_finding
+from nnfuzz.findings.reduced import cause_of, problem_of, reduced_finding
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.types import TensorType
 from nnfuzz.ir.view import NodeView
 from nnfuzz.records.finding import Finding
-from nnfuzz.reduction.candidate import CandidateQuestion
+from nnfuzz.reduction.candidate import CandidateQuestion, bits, differences, enough
 from nnfuzz.reduction.case import CONFIRMATIONS, ReduceConfig, _confirming, _shortened, reduce_case
 from nnfuzz.reduction.diagnosis import diagnose
 from nnfuzz.reduction.experiments import (
@@ -32,7 +31,6 @@ from nnfuzz.reduction.experiments import (
     shared_key,
 )
 from nnfuzz.reduction.explain import explained, family_of, read_by
-from nnfuzz.reduction.information import bits, differences, enough
 from nnfuzz.reduction.subject import Subject
 from nnfuzz.reduction.trials import Servers
 from nnfuzz.testcase.case import CaseConfig, TestCase

@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from nnfuzz.backend.outcome import Stage
-from nnfuzz.backend.plugin_files import namesake
-from nnfuzz.findings.causes import cause_of
+from nnfuzz.backend.registry import namesake
 from nnfuzz.findings.folder import write_finding
-from nnfuzz.findings.reduced import reduce_folder
+from nnfuzz.findings.reduced import cause_of, reduce_folder
 from nnfuzz.reduction.candidate import CandidateQuestion, Tried
 from nnfuzz.reduction.case import ReduceConfig, Unexplained
 from nnfuzz.reduction.diagnosis import diagnose

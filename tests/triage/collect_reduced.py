@@ -13,8 +13,8 @@ from pathlib import Path
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base.writing import as_json
-from nnfuzz.findings.causes import symptoms_of
 from nnfuzz.findings.folder import read_finding
+from nnfuzz.findings.reduced import symptoms_of
 
 TESTDATA = Path(__file__).parent / "testdata" / "reduced"
 
