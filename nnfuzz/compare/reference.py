@@ -7,17 +7,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.ir.graph import Graph, GraphError, Node, Value
+from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.operators.carriers import settled, tensor
 from nnfuzz.operators.intervals import Interval
-from nnfuzz.operators.operator import ConstraintError, OpSpec, flatten
+from nnfuzz.operators.operator import flatten
 from nnfuzz.operators.rounding import underflow
 
 
@@ -135,53 +134,3 @@ def _computed(graph: Graph, node: Node, inputs: list[Tensor]) -> list[Tensor]:
 
 def _brief(x: Tensor) -> str:
     return f"{str(x.dtype).removeprefix('torch.')}{list(x.shape)}"
-
-
-WIDER = {
-    DType.FLOAT16: DType.FLOAT32,
-    DType.BFLOAT16: DType.FLOAT32,
-    DType.FLOAT32: DType.FLOAT64,
-}
-
-
-def lift(graph: Graph, params: Mapping[str, np.ndarray]) -> tuple[Graph, dict[str, np.ndarray]]:
-    """The graph with 16-bit floats as float32 and float32 as float64, and its inputs and weights.
-
-    Values keep their numbers; names, shapes and the order of nodes stay. Attributes that hold a
-    dtype (Cast) follow.
-
-    Raises: LiftError if an operator does not admit the wider dtype, or there is nothing to lift.
-    """
-    if not any(v.type.dtype in WIDER for v in graph.values.values()):
-        raise LiftError("no value is float16, bfloat16 or float32")
-    wide = Graph(
-        {n: Value(n, v.type.with_dtype(_wider(v.type.dtype))) for n, v in graph.values.items()},
-        [Node(_lifted_operator(n.op), n.inputs, n.outputs) for n in graph.nodes],
-        list(graph.inputs),
-        list(graph.weights),
-        list(graph.outputs),
-    )
-    try:
-        wide.verify()
-    except (GraphError, ConstraintError) as error:
-        raise LiftError(str(error)) from error
-    names = (*graph.inputs, *graph.weights)
-    return wide, {n: np.asarray(params[n]).astype(wide.type(n).dtype.numpy) for n in names}
-
-
-class LiftError(ValueError):
-    """A graph cannot be retyped to wider floating dtypes."""
-
-
-def _wider(dtype: DType) -> DType:
-    return WIDER.get(dtype, dtype)
-
-
-def _lifted_operator(op: OpSpec) -> OpSpec:
-    if not any(isinstance(v, DType) for v in op.attributes.values()):
-        return op
-    return type(op)(**{k: _attribute(v) for k, v in op.attributes.items()})
-
-
-def _attribute(value: Any) -> object:
-    return _wider(value) if isinstance(value, DType) else value

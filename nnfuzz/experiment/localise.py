@@ -1,13 +1,11 @@
 """Localises a failure: which levels, which optimiser pass and which operator cause it.
 
-Four experiments are made on one test case:
+Three experiments are made on one test case:
 
 1. Every level of the backend runs, and the pipeline that was drawn for the case.
 2. The steps of the first level that fails are shortened to those that it needs, and passes are
    switched off until it no longer fails.
 3. Every value becomes an output, so that the first wrong one names its operator.
-4. The model runs in wider dtypes, which separates a lack of precision, or a wrong kernel of one
-   dtype, from wrong logic.
 """
 
 from __future__ import annotations
@@ -46,7 +44,6 @@ class LocalisingBench(Workbench, Protocol):
     """The part of a producer's interface that localisation uses; ProducerClient has it."""
 
     def expose(self, case: TestCase) -> TestCase: ...
-    def lift(self, case: TestCase) -> TestCase: ...
 
 
 @dataclass(frozen=True)
@@ -229,7 +226,7 @@ def localise(
     operator = value = ""
     if failure.kind is OutcomeKind.MISMATCH:
         operator, value, sentence = _first_wrong(case, level, runner, producer)
-        evidence += [sentence, *_in_wider_dtypes(case, level, runner, producer)]
+        evidence.append(sentence)
     accused, sentences = _in_other_forms(search, failing, level, accused)
     evidence += sentences
     party = _party(failure, accused, passes, runner.backend)
@@ -332,28 +329,6 @@ def _first_wrong(
     if not outcome.ok:
         return "", "", f"with every value as an output: {outcome.kind} in {outcome.stage}"
     return "", "", "with every value as an output nothing is wrong: it takes a fusion"
-
-
-def _in_wider_dtypes(
-    case: TestCase, level: str, runner: BackendRunner, producer: LocalisingBench
-) -> list[str]:
-    """Returns one sentence on the result of the same model with wider floats.
-
-    Returns none if the model has no floats to widen or cannot be made with them.
-    """
-    try:
-        lifted = producer.lift(case)
-    except ProducerError:
-        return []
-    (outcome,) = examine(lifted, runner, producer, [level]).outcomes
-    after = lifted.graph.dtypes
-    pairs = {(old, after[name]) for name, old in case.graph.dtypes.items() if old != after[name]}
-    change = " and ".join(f"{wide} for {narrow}" for narrow, wide in sorted(pairs))
-    if outcome.kind is OutcomeKind.MISMATCH:
-        return [f"with {change} the result is wrong as well"]
-    if not outcome.ok:
-        return [f"with {change}: {outcome.kind} in {outcome.stage}"]
-    return [f"with {change} the result is right"]
 
 
 def _invalid(case: TestCase, failure: Failure) -> str:

@@ -140,8 +140,8 @@ class Experiment:
     def localise(self, finding: Finding) -> Finding:
         """The finding, saying where it comes from, as far as that can be found.
 
-        Some dozens of runs: of every level, without passes, with every value as an output, in wider
-        dtypes. Raises: RunnerError, ProducerError.
+        Some dozens of runs: of every level, without passes, with every value as an output. Raises:
+        RunnerError, ProducerError.
         """
         runner = self._runners[finding.failure.backend]
         localisation = localise(finding.case, finding.failure, runner, self._producer)

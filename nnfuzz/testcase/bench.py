@@ -28,7 +28,6 @@ from nnfuzz.compare.deviating import explanation
 from nnfuzz.compare.edges import enclosure
 from nnfuzz.compare.flip import PYTORCH
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.compare.reference import lift
 from nnfuzz.compare.verdict import judged
 from nnfuzz.ir.graph import Graph, pruned
 from nnfuzz.materialize.exporters import all_exporters
@@ -118,15 +117,6 @@ class CaseBench:
                 return own
         graph.outputs = names
         return self._exported(case, graph)
-
-    def lift(self, case: TestCase) -> TestCase:
-        """The same model in the next wider floating dtypes (see nnfuzz.compare.reference).
-
-        Raises: LiftError, ExportError, and as the exporters do.
-        """
-        graph, params = lift(self.load(case), {**case.inputs, **case.weights})
-        inputs, weights = ({n: params[n] for n in names} for names in (case.inputs, case.weights))
-        return self._exported(replace(case, inputs=inputs, weights=weights), graph)
 
     def _exported(self, case: TestCase, graph: Graph) -> TestCase:
         """The case with another graph over its inputs and weights."""

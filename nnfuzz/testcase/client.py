@@ -22,7 +22,6 @@ from nnfuzz.testcase.jobs import (
     ComputeReference,
     Expose,
     Judge,
-    Lift,
     Lower,
     Produce,
 )
@@ -136,10 +135,6 @@ class ProducerClient:
     def expose(self, case: TestCase) -> TestCase:
         """The case with every computed value as an output. Raises: ProducerError."""
         return self._call(Expose(case))
-
-    def lift(self, case: TestCase) -> TestCase:
-        """The case in the next wider floating dtypes. Raises: ProducerError."""
-        return self._call(Lift(case))
 
     def close(self) -> None:
         self._sandbox.close()

@@ -97,10 +97,6 @@ class Expose(_Remake):
     """Makes every computed value an output."""
 
 
-class Lift(_Remake):
-    """Writes the case in the next wider floating dtypes."""
-
-
 @dataclass(frozen=True, eq=False)
 class ComputeReference(Job[Outcome]):
     """Has ONNX's reference evaluator compute the model; where it cannot, it has no opinion."""

@@ -18,9 +18,7 @@ from nnfuzz.compare.edges import enveloped_at_edges
 from nnfuzz.compare.envelope import Envelope, enveloped, envelopes, node_intervals
 from nnfuzz.compare.reference import (
     PRECISIONS,
-    LiftError,
     is_single_integer,
-    lift,
     overflow_masked,
     reference,
     representable,
@@ -526,28 +524,6 @@ def test_a_cast_keeps_the_infinities_of_a_mask_and_a_maximum_leaves_them_out():
     assert bounds["c"].comparable.all()
     assert bounds["y"].comparable.all() and bounds["y"].lo[1] == 2
     assert np.isnan(bounds["y"].lo[0])
-
-
-# The precision lift keeps numbers and structure, and narrows the envelope.
-
-
-def test_float16_becomes_float32(build):
-    b = build(x=np.float16([0.1, 0.7]), i=np.int32([3, 7]))
-    y = b.add("Mul", "x", b.add("Cast", "i", to=DType.FLOAT16))
-    graph, params = b.done(y)
-    wide, wider = lift(graph, params)
-    assert wide.type(y).dtype is DType.FLOAT32
-    assert wide.nodes[0].op.to is DType.FLOAT32
-    assert (wider["x"].dtype, wider["i"].dtype) == (np.float32, np.int32)
-    assert wider["x"].tolist() == params["x"].tolist()
-    before, after = (envelopes(*pair)[y] for pair in ((graph, params), (wide, wider)))
-    assert (after.hi - after.lo < (before.hi - before.lo) / 1000).all()
-
-
-def test_nothing_to_lift(build):
-    b = build(x=np.int32([1]))
-    with pytest.raises(LiftError, match="no value"):
-        lift(*b.done(b.add("Neg", "x")))
 
 
 # Sums that begin with a bias: what a Gemm made of MatMul and Add may yield.
