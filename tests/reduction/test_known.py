@@ -163,9 +163,6 @@ def test_an_optimised_error_may_be_the_plain_one_in_other_words(wrong, follows):
     found = diagnose(slots, CandidateQuestion(("O0", "O1"), False), [both], failure, ())
     plain = Cause.of(alone.failing[0][0], alone.case.graph).hash
     assert found.follows == (plain if follows else "")
-    last = run(("Sign", "x", "y"))
-    own = [Cause.of(failure, last.case.graph).hash for failure, _ in last.failing]
-    assert [key.text for key in found.keys] == own  # it is the last operator's own, if it is
 
 
 @pytest.fixture(scope="module")

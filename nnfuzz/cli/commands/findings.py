@@ -12,7 +12,6 @@ from typing import Annotated
 
 import typer
 
-from nnfuzz.backend.contract import PLAIN
 from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK, UsageError, tell, writing
 from nnfuzz.cli.limits import computing
 from nnfuzz.cli.options import (
@@ -270,6 +269,12 @@ def file(
     The reduced finding is taken where there is one. A finding that the ledger has as filed already
     is refused with exit code 2. Nothing is sent; a note has the search for duplicates.
     """
+    from nnfuzz.backend.contract import PLAIN
+    from nnfuzz.base.untrusted import read_text
+    from nnfuzz.bugs.ledger import Ledger, bugs_of, recognised_by, refusal
+    from nnfuzz.cli.findings import backends_of, opened
+    from nnfuzz.findings.report import issue
+
     folder, loaded, consent = opened(finding, plugin or [], original)
     name = tracker or loaded.failure.backend
     registry = backends_of(loaded, consent, name)
