@@ -12,8 +12,7 @@ import onnx
 from onnx.reference import ReferenceEvaluator
 
 import nnfuzz
-from nnfuzz.backend.contract import Backend, Program
-from nnfuzz.backend.contract import IssueForm
+from nnfuzz.backend.contract import Backend, IssueForm, Program
 
 
 def without_pairs_of_transposes(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -23,7 +23,7 @@ from nnfuzz.base.reading import UNWRITTEN, JsonObject, Unreadable, read
 from nnfuzz.base.untrusted import read_json, read_text
 from nnfuzz.base.writing import ROUNDED, as_json
 from nnfuzz.findings.text import environment
-from nnfuzz.triage.known import KnownError
+from nnfuzz.triage.keys import KnownError
 
 
 class Status(StrEnum):

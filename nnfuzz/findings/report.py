@@ -15,9 +15,9 @@ import numpy as np
 from nnfuzz.backend.contract import IssueForm
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.target import CPU
-from nnfuzz.base.bounds import blaming
 from nnfuzz.base.packed_values import evaluated
 from nnfuzz.base.reading import JsonObject
+from nnfuzz.base.untrusted import blaming
 from nnfuzz.compare.flip import PYTORCH
 from nnfuzz.findings import text
 from nnfuzz.findings.repro import (

@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from nnfuzz.backend.outcome import parsed_pass
 from nnfuzz.base.reading import JsonObject
 from nnfuzz.ir.features import Features
 from nnfuzz.operators.operator import OpSpec
@@ -59,7 +58,7 @@ class Tally:
             self.degrees[node.op].add(min(node.degree, DEGREES))
             self.fan_out[node.op].add(readers[place])
         for compiler, written in (passes or {}).items():
-            self.passes[compiler].update({parsed_pass(one)[0] for one in written})
+            self.passes[compiler].update(written)
 
 
 def _chains(edges: Collection[tuple[int, int]]) -> int:

@@ -47,7 +47,6 @@ from nnfuzz.testcase.jobs import (
     ComputeReference,
     Expose,
     Judge,
-    Lift,
     Lower,
     ReferenceService,
 )
@@ -219,10 +218,6 @@ class BenchService(ReferenceService):
     @does(Expose)
     def expose(self, job: Expose, report: Report) -> TestCase:
         return self.bench.expose(job.case)
-
-    @does(Lift)
-    def lift(self, job: Lift, report: Report) -> TestCase:
-        return self.bench.lift(job.case)
 
     @does(Judge)
     def judge(self, job: Judge, report: Report) -> Verdict:

@@ -19,8 +19,7 @@ from nnfuzz.cli.errors import FINDINGS
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.experiment.compilers import examine
 from nnfuzz.findings.folder import FindingError, read_finding, write_finding
-from nnfuzz.records.finding import Finding, Origin
-from nnfuzz.reduction.figures import ReductionFigures
+from nnfuzz.records.finding import Finding, Origin, ReductionFigures
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.producer import Producer
 from tests.cli.conftest import OPTIONS

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from nnfuzz.backend.agreement import beyond
 
-from nnfuzz.backend.numeric import beyond
-from nnfuzz.check import reference_implementations
+from nnfuzz.check import runtimes
 from nnfuzz.check.instances import OpInstance
 from nnfuzz.check.runtimes import Unavailable, run_reference
 from nnfuzz.compare.edges import enveloped_at_edges

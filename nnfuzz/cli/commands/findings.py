@@ -12,6 +12,16 @@ from typing import Annotated
 
 import typer
 
+from nnfuzz.backend.contract import PLAIN
+from nnfuzz.backend.interface import check_inputs, read_interface
+from nnfuzz.backend.outcome import Stage
+from nnfuzz.backend.registry import BackendRegistry, BackendSpec
+from nnfuzz.backend.releases import releases_of
+from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.base.untrusted import making_sense, parsed_model, read_text
+from nnfuzz.bugs.ledger import Ledger, bugs_of, recognised_by, refusal
+from nnfuzz.campaign.reducing import reduce_campaign
+from nnfuzz.cli.consent import Consent
 from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK, UsageError, tell, writing
 from nnfuzz.cli.limits import computing
 from nnfuzz.cli.options import (
@@ -43,7 +53,7 @@ from nnfuzz.ir.sizes import by_copy
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.finding import Finding
-from nnfuzz.reduction.case import CONFIRMATIONS, CaseReduction, NotReduced, ReduceConfig
+from nnfuzz.reduction.case import CaseReduction, NotReduced, ReduceConfig
 from nnfuzz.reduction.engine import ReductionProgress
 from nnfuzz.store.store import FILE, Store
 from nnfuzz.testcase.client import ProducerClient
@@ -160,8 +170,6 @@ def _reduce_finding(folder: Path, backend: str, plugins: Iterable[Path], budget:
 
 
 def _show_reduction(folder: Path, done: CaseReduction, reduced: Finding) -> None:
-    from nnfuzz.findings.folder import REDUCED
-
     own = done.figures
     typer.echo(
         f"{own.nodes[0]} -> {own.nodes[1]} nodes, {own.elements[0]} -> {own.elements[1]} elements; "
@@ -269,12 +277,6 @@ def file(
     The reduced finding is taken where there is one. A finding that the ledger has as filed already
     is refused with exit code 2. Nothing is sent; a note has the search for duplicates.
     """
-    from nnfuzz.backend.contract import PLAIN
-    from nnfuzz.base.untrusted import read_text
-    from nnfuzz.bugs.ledger import Ledger, bugs_of, recognised_by, refusal
-    from nnfuzz.cli.findings import backends_of, opened
-    from nnfuzz.findings.report import issue
-
     folder, loaded, consent = opened(finding, plugin or [], original)
     name = tracker or loaded.failure.backend
     registry = backends_of(loaded, consent, name)
