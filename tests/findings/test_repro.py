@@ -255,7 +255,7 @@ def test_repro_of_a_module_that_nobody_wrote_out_needs_nnfuzz(finding_of, tmp_pa
 
 def test_repro_for_tvm_is_python(registry, finding_of, tmp_path):
     finding = replace(finding_of("planted,bug=value"), backend=registry.parse("tvm"))
-    for options in ({}, {"target": "cuda"}, {"exec_mode": "compiled"}):
+    for options in ({}, {"target": "cuda"}):
         spec = registry.spec("tvm", options)
         folder = write_finding(tmp_path / str(options), finding, program_of(spec, registry))
         compile((folder / "repro.py").read_text(), "repro.py", "exec")
