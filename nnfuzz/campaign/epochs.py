@@ -126,7 +126,7 @@ class EpochDecider:
         if self._recorder.recorded.length < self._begins(self._learned + 1):
             return False
         first, end = self._begins(self._learned), self._begins(self._learned + 1)
-        observations = self._store.observed(first, min(end, first + LEARNT))
+        observations = [*self._store.tests.rows(first, min(end, first + LEARNT))]
         if self._config.learn and self._more():
             before, room = self.end, self._room(self._begins(self.number), self.end)
             asked = self._prober.learn(observations, before, most=room)

@@ -3,8 +3,8 @@
 Hangs with one signature are one pattern, of which the whole limit is spent on one test. In a
 campaign with a number of tests, epochs wait for suspected hangs as for all other tests, so that no
 clock decides which tests are made. A campaign that ends by the clock does not wait: its
-epochs count a suspected test as a hang, and a suspected probe as unanswered. Both facts are stored
-with the row, so that a resumed campaign generates the same.
+epochs count a suspected test as a hang, and a suspected probe as unanswered. The row of the test
+stays as it is whatever is decided later, so that a resumed campaign generates the same.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from nnfuzz.records.versions import VersionsByBackend, library_versions
 from nnfuzz.sandbox.events import Reply, WorkerFault, event_line
 from nnfuzz.store.recorder import Recorder
 from nnfuzz.store.store import Store
-from nnfuzz.store.summary import OwnFigures, Summary, keep_releases, known_unseen, summarise
+from nnfuzz.store.summary import Summary, keep_releases, summarise
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.jobs import ListVocabulary, Vocabulary
 from nnfuzz.testcase.service import blames_settings
@@ -68,25 +68,15 @@ class Session:
 
     def summary(self) -> Summary:
         """The summary of the campaign up to now."""
-        reducer = self.scheduler.reducer
         self.store.sessions.touch()
-        own = OwnFigures(
-            self.recorder.figures.full_checks,
-            self.recorder.figures.full_check_finds,
-            reducer.spent,
-            reducer.after_campaign,
-            reducer.missing(self.config.workers),
-            {runner.name: runner.hung for runner in self.support.runners if runner.hung},
-            self.scheduler.cpu_ms(),
-        )
+        self.store.flush()
         return summarise(
             self.store,
             self.config,
             self.recorder.figures,
-            own,
             self.scheduler.epochs.avoided,
-            known_unseen=known_unseen(self.store, self.config),
-            support_tables=self.support.used,
+            cpu_ms=self.scheduler.cpu_ms(),
+            reduce_seconds_missing=self.scheduler.reducer.missing(self.config.workers),
         )
 
 
@@ -174,10 +164,7 @@ def _cluster(
 
 
 class Knowledge:
-    """The knowledge of compilers and their support tables when a session begins.
-
-    used: the support tables of earlier campaigns, with their numbers of entries.
-    """
+    """The knowledge of compilers and their support tables when a session begins."""
 
     def __init__(self, opening: Opening, runners: Sequence[BackendRunner], lanes: Lanes) -> None:
         """Raises: RunnerError, ConfigError, PoolError."""
@@ -191,9 +178,7 @@ class Knowledge:
         versions = self.versions
         self.tables = SupportTables(opening.cache, config, versions.backends, versions.libraries)
         answers = ProbeAnswers()
-        self.used = tuple(
-            {"path": str(path), "entries": entries} for path, entries in self.tables.load(answers)
-        )
+        self.tables.load(answers)
         store.probes.load(answers)
         if not opening.thorough:
             opening.observer.note(_first_steps(config))

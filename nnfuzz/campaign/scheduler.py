@@ -1,6 +1,6 @@
 """The scheduler: hands ranges of tests to lanes, and records their reports.
 
-    epoch -> range of tests or probes -> lane -> row or evidence -> one transaction
+    epoch -> range of tests or probes -> lane -> reports of rows or evidence -> SQLite
         -> at the first index of each epoch: the signatures to refuse and to avoid from there on
         -> reductions beside it
 
@@ -13,26 +13,24 @@ import ctypes
 import gc
 import math
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from nnfuzz.base.text import one_line
-from nnfuzz.campaign.compilers import PATIENCE
-from nnfuzz.campaign.cpu import CpuMeter
 from nnfuzz.campaign.epochs import Epochs, Indexes
 from nnfuzz.campaign.hangs import SuspectedHangs
-from nnfuzz.campaign.lane_jobs import LaneJob, Order, RunTests, TestReport
+from nnfuzz.campaign.lane_jobs import PATIENCE, LaneJob, LaneReport, Order, RunTests
 from nnfuzz.campaign.lanes import Lanes, LaneSlot, PoolError
 from nnfuzz.campaign.reducing import Reducer
-from nnfuzz.campaign.untested import defect, fault
 from nnfuzz.experiment.result import FAULT
 from nnfuzz.feedback.probe import Prober, by_turns
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.observer import CampaignSnapshot, Observer, counted
 from nnfuzz.records.rows import EventRow, HangRow
 from nnfuzz.store.database import DAMAGE, StoreError
-from nnfuzz.store.evidence import Evidence
+from nnfuzz.store.evidence import Evidence, defect, fault
 from nnfuzz.store.recorder import Recorder
 from nnfuzz.testcase.identity import Numbered, Probe
 
@@ -87,7 +85,9 @@ class Scheduler:
         self.config, self.recorder, self.lanes, self.prober = config, recorder, lanes, prober
         self.observer, self.reducer, self.epochs = observer, reducer, epochs
         self.faults = self._faults_in_a_row = 0
-        self.cpu = CpuMeter()
+        self._cpu = Counter[str]()
+        """CPU seconds of this session's tests by kind of process, until the last one has ended."""
+        self._began, self._ended = time.process_time(), 0.0
         self._stopped = stopped
         self._probing = False
         self._turn = False
@@ -110,7 +110,7 @@ class Scheduler:
     def run(self) -> None:
         """Fuzzes until a limit is reached or the user stops it. Raises: PoolError."""
         with _heap_frozen():
-            self.cpu.begin()
+            self._began = time.process_time()
             self.recorder.store.sessions.restart_clock()
             try:
                 while not self._over():
@@ -123,7 +123,7 @@ class Scheduler:
             self._confirm_hangs()
             self.recorder.complete = True
             self.recorder.store.sessions.stop_clock()
-            self.cpu.end()
+            self._ended = time.process_time()
             self._reduce_rest()
             self.reducer.drop()
             self.recorder.arrange()
@@ -235,27 +235,29 @@ class Scheduler:
 
     # -- reports ------------------------------------------------------------------------------
 
-    def take(self, report: TestReport) -> None:
-        """Records the report of a lane on a test, and learns from it. Raises: PoolError."""
-        test, evidence = report.evidence.test, report.evidence
-        self.cpu.add(report)
+    def take(self, report: LaneReport) -> None:
+        """Records a report of a lane, and learns from it. Raises: PoolError."""
         for name, seconds in report.compilers.items():
             self._inside[name] += seconds
+        if not self._ended:
+            self._cpu.update(report.cpu)
         spent = sum(report.compilers.values()) + report.cpu.get("lanes", 0.0)
-        self._usual += (max(spent, 1e-3) - self._usual) / 8
-        if report.full_check is not None:
-            self.recorder.figures.full_checks += 1
-            self.recorder.figures.full_check_finds += report.full_check
-        if report.suspected:
-            self._suspect(report.suspected, evidence)
+        self._usual += (max(spent / len(report.tests), 1e-3) - self._usual) / 8
+        for evidence in report.tests:
+            self._take(evidence)
+        if report.beyond_help:
+            raise PoolError(report.beyond_help, report.tests[-1].test)
+
+    def _take(self, evidence: Evidence) -> None:
+        test = evidence.test
+        if evidence.suspected:
+            self._suspect(replace(evidence.suspected, test=test), evidence)
         else:
             self._hangs.decided(evidence)
             self._keep(evidence)
             if isinstance(test, Probe) and not self._hangs.gave_up(test):
                 self._answer(test, evidence)
         self._faults_in_a_row = self._faults_in_a_row + 1 if evidence.status == FAULT else 0
-        if report.beyond_help:
-            raise PoolError(report.beyond_help, test)
         if self._faults_in_a_row >= PATIENCE:
             raise PoolError(f"tests cannot be made: {evidence.events[-1].message}", test)
 
@@ -373,9 +375,21 @@ class Scheduler:
         return self.recorder.seconds()
 
     def cpu_ms(self) -> dict[str, float]:
-        """Milliseconds of CPU time per test of this session, by kind of process."""
+        """Milliseconds of CPU time per test of this session: `compilers` inside of their stages,
+        `own` everything else, and the parts of that: this process (`parent`), `lanes`, and the work
+        of compilers' processes before and behind the stages (`workers`). The time of probes stands
+        apart, per test too: they get fewer with time. The questions before the first test and the
+        reductions after the last one are left out.
+        """
         tests = self.recorder.figures.tests - self._tests_before
-        return self.cpu.per_test(tests, self._probing)
+        parent = (self._ended or time.process_time()) - self._began
+        spent = {"parent": parent, "lanes": 0.0, "workers": 0.0, **self._cpu}
+        probes, compilers = spent.pop("probes", 0.0), spent.pop("compilers", 0.0)
+        shares = {"own": sum(spent.values()), "compilers": compilers, **spent, "probes": probes}
+        return {
+            name: round(1e3 * seconds / tests, 3) if tests else 0.0
+            for name, seconds in shares.items()
+        }
 
     def sut_share(self) -> float:
         """Seconds inside compilers / (wall seconds x lanes), of this session."""
@@ -385,6 +399,7 @@ class Scheduler:
 
     def _tick(self, final: bool = False) -> None:
         self._last_tick = time.monotonic()
+        self.recorder.store.flush()
         self.observer.update(self.snapshot("done" if final else None))
 
     def snapshot(self, phase: str | None = None) -> CampaignSnapshot:

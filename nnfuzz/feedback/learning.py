@@ -1,7 +1,7 @@
 """How observations of tests become the configuration of an epoch.
 
-    Observed           -> Prober   -> refused  signatures that a backend does not support
-    Observed, failures -> Throttle -> avoided  signatures and edges that keep failing
+    rows of tests     -> Prober   -> refused  signatures that a backend does not support
+    TestRow, failures -> Throttle -> avoided  signatures and edges that keep failing
     refused, avoided               -> EpochConfig
 
 `Learner.config` is the one place that decides. It depends on the tests and probes of earlier
@@ -19,7 +19,7 @@ from nnfuzz.feedback.throttle import Throttle, by_operator
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.observer import counted
-from nnfuzz.records.rows import AvoidedRow, Observed
+from nnfuzz.records.rows import AvoidedRow, TestRow
 from nnfuzz.testcase.identity import Probe, TestId
 
 REPORTED_GROWTH = 1.2  # of the number of refused signatures until it is reported again
@@ -53,7 +53,7 @@ class Learner:
         self._avoided: list[AvoidedRow] = []
         self._reported = 0  # refused signatures when they were reported last
 
-    def learn(self, observations: Sequence[Observed], following: int) -> None:
+    def learn(self, observations: Sequence[TestRow], following: int) -> None:
         """Learns from the tests of an epoch. following: the next epoch to be decided."""
         gone = self._prober.left(()) - self._prober.left(self.refused)
         self._report(self._throttle.learn(observations, following, gone | self.refused))
@@ -80,7 +80,9 @@ class Learner:
         for key in failing:
             probes = [by_probe.get(Probe(key, number), {}) for number in range(INSTANCES)]
             if all(probes):
-                tests = [Observed(-1, 0, "run", key.exporter, (), {}, found) for found in probes]
+                tests = [
+                    TestRow(-1, "run", 0, exporter=key.exporter, failures=found) for found in probes
+                ]
                 self._throttle.avoid(key, tests, "fails by itself", following)
         self._report(row for row in self._throttle.avoided if row not in before)
 

@@ -50,7 +50,7 @@ from nnfuzz.feedback.support import (
 )
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.records.rows import Observed
+from nnfuzz.records.rows import TestRow
 from nnfuzz.records.schedule import PLACE_BITS, place_of
 from nnfuzz.testcase.case import NotProduced
 from nnfuzz.testcase.identity import Probe
@@ -307,7 +307,7 @@ class Prober:
 
     # -- tests of the campaign ----------------------------------------------------------------
 
-    def learn(self, tests: Sequence[Observed], before: int, most: int | None = None) -> int:
+    def learn(self, tests: Sequence[TestRow], before: int, most: int | None = None) -> int:
         """Records the outcomes of tests, and requests at most that many signatures: those that
         tests give reason to, then others of the operators that lack some signature. Returns how
         many.
@@ -321,11 +321,12 @@ class Prober:
         self._count(tests)
         for test, keys in keyed:
             for name, levels in test.outcomes.items():
-                if name in self.tables and levels and all(kind in _RAN for kind, _ in levels):
+                ran = [outcome.kind in _RAN for outcome in levels.values()]
+                if name in self.tables and ran and all(ran):
                     self.tables[name].add_run(keys)
         for test, keys in keyed:
             for name, levels in test.outcomes.items():
-                refusals = [message for kind, message in levels if kind == OutcomeKind.UNSUPPORTED]
+                refusals = [o.message for o in levels.values() if o.kind == OutcomeKind.UNSUPPORTED]
                 if refusals:
                     names = [name] if name in self.tables else list(self.tables)
                     wanted.update(dict.fromkeys(self._suspects(keys, refusals, names)))
@@ -366,12 +367,13 @@ class Prober:
         lacking = {key.any_dtypes for table in self.tables.values() for key in table.refused()}
         return by_turns([key for key in self.keys if key.any_dtypes in lacking])
 
-    def _count(self, tests: Iterable[Observed]) -> None:
+    def _count(self, tests: Iterable[TestRow]) -> None:
         """Counts which opsets the backends take."""
         for test in tests:
             for name, levels in test.outcomes.items():
                 if levels and name in self._tallies:
-                    refused = all(kind == OutcomeKind.UNSUPPORTED for kind, _ in levels)
+                    kinds = {outcome.kind for outcome in levels.values()}
+                    refused = kinds == {OutcomeKind.UNSUPPORTED}
                     self._tallies[name].add(test.exporter, refused)
 
     # -- the tables for generation ------------------------------------------------------------

@@ -288,15 +288,11 @@ class SupportTables:
                 path = cache.path(plain, own, {**about, "exporter": exporter, "opset": opset})
                 self._files.append((path, name, SupportFile(spec.label, own, exporter, opset)))
 
-    def load(self, answers: ProbeAnswers) -> list[tuple[Path, int]]:
-        """Adds the known answers; returns the path of each table that has some, and how many."""
-        used = []
+    def load(self, answers: ProbeAnswers) -> None:
+        """Adds the known answers."""
         for path, name, file in self._files:
-            known = self._cache.load(path)
-            for (key, instance), levels in known.items():
+            for (key, instance), levels in self._cache.load(path).items():
                 answers.add(file.backend, key.with_exporter(name), instance, levels)
-            used += [(path, len(known))] if known else []
-        return used
 
     def save(
         self, tables: Mapping[str, Support], answers: ProbeAnswers, keys: Iterable[SupportKey]

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.materialize.opsets import exporter_of
-from nnfuzz.records.rows import AvoidedRow, Observed
+from nnfuzz.records.rows import AvoidedRow, TestRow
 
 SIGNATURE_SHARE, EDGE_SHARE = 0.25, 0.1
 """Share of the tests with a signature (an edge) that must fail before it is avoided."""
@@ -117,7 +117,7 @@ class Throttle:
         return [self._watches[item].row for item in sorted(self._watches)]
 
     def learn(
-        self, tests: Iterable[Observed], epoch: int, refused: Collection[SupportKey] = ()
+        self, tests: Iterable[TestRow], epoch: int, refused: Collection[SupportKey] = ()
     ) -> list[AvoidedRow]:
         """Counts the tests of an epoch and avoids items that have failed often enough; returns the
         new rows.
@@ -135,7 +135,7 @@ class Throttle:
             added += new
         return added
 
-    def avoid(self, item: SupportKey, failures: Sequence[Observed], why: str, epoch: int) -> None:
+    def avoid(self, item: SupportKey, failures: Sequence[TestRow], why: str, epoch: int) -> None:
         """Adds a signature that always fails. failures: its single-operator models."""
         if not self.threshold or item in self._watches or item in self._lifted:
             return
@@ -152,7 +152,7 @@ class Throttle:
         self._lifted.update(stopped)
         return list(stopped.values())
 
-    def _watch(self, test: Observed) -> None:
+    def _watch(self, test: TestRow) -> None:
         """Counts a test for the avoided items in it. A failure of the same kind may be the known
         one, even with another signature.
         """
@@ -283,7 +283,7 @@ def association(failed: int, with_item: int, bad: int, tests: int) -> float:
     return 2 * sum(count * math.log(count / expected) for count, expected in table if count)
 
 
-def _groups(test: Observed) -> dict[_Group, str]:
+def _groups(test: TestRow) -> dict[_Group, str]:
     """The groups that the failures of a test belong to, each with the last of its signatures."""
     groups: dict[_Group, str] = {}
     for signature, kind in test.failures.items():
@@ -292,13 +292,13 @@ def _groups(test: Observed) -> dict[_Group, str]:
     return groups
 
 
-def _test(test: Observed) -> _Test:
+def _test(test: TestRow) -> _Test:
     items = tuple(dict.fromkeys(map(SupportKey.parse, test.items)))
     named = dict.fromkeys((*items, *(item.any_dtypes for item in items)))
     return _Test(exporter_of(test.exporter), items, tuple(named), _groups(test))
 
 
-def _written_by(test: Observed) -> tuple[str, str]:
+def _written_by(test: TestRow) -> tuple[str, str]:
     """The exporter of a test, and its writer (the exporter at an opset). Items that always fail are
     avoided for a single writer.
     """

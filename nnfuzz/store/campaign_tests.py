@@ -1,49 +1,46 @@
-"""The tests of a campaign by index, with their outcomes and features."""
+"""What is kept of single tests and probes: their rows, events, and runs that look like hangs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 
-from nnfuzz.backend.outcome import Brief
-from nnfuzz.base.writing import as_json
 from nnfuzz.ir.features import Features
-from nnfuzz.records.rows import TestRow
-from nnfuzz.store.database import Table, dumps, end_of, loads
+from nnfuzz.records.rows import EventRow, HangRow, HangStatus, TestRow
+from nnfuzz.store.database import Table, end_of, loads
 from nnfuzz.store.statistics import plain_name
-from nnfuzz.testcase.identity import Numbered
+from nnfuzz.testcase.identity import Numbered, TestId
 
 MOST_FAULTS = 2
 """Faults of one test after which no session tries it again."""
-_COLUMNS = "idx, status, epoch, outcomes, seconds, comparable, digest, exporter, variations, items"
-Outcomes = dict[str, dict[str, Brief]]
-"""Backend -> level -> the stored summary of the outcome."""
+_COLUMNS = (
+    'idx AS "index", status, epoch, outcomes, seconds, digest, exporter, variations, '
+    "items, failures"
+)
 
 
 class CampaignTests(Table):
-    """Everything that is kept of single tests."""
+    """One row per index."""
 
     def add(self, test: TestRow, at: float) -> None:
         """Keeps a test. at: seconds since 1970."""
-        seconds = {phase: round(value, 6) for phase, value in test.seconds.items()}
-        features = dumps(as_json(test.features)) if test.features else None
-        own: dict[str, object] = {"seconds": seconds, "features": features}
-        self._db.put("tests", test, "", idx=test.index, at=at, **own)
+        self._db.put("tests", test, idx=test.index, at=at)
 
-    def rows(self) -> Iterator[TestRow]:
-        """Yields all tests by index, without errors and features. Raises: Unreadable."""
-        query = f"SELECT {_COLUMNS}, NULL FROM tests ORDER BY idx"
-        return (_row(*columns) for columns in self._db.execute(query))
+    def rows(self, first: int = 0, end: int | None = None) -> Iterator[TestRow]:
+        """Yields the tests from `first` to below `end` by index, without features.
+
+        Raises: Unreadable.
+        """
+        query = f"SELECT {_COLUMNS} FROM tests WHERE idx >= ? AND idx < ? ORDER BY idx"
+        return self._db.records(TestRow, query, first, end_of(end))
 
     def recorded_after(self, at: float, index: int) -> Iterator[tuple[float, TestRow]]:
         """Yields the tests behind one that was recorded at a time (seconds since 1970), in the
-        order of recording: the time, and the row with features. Raises: Unreadable.
+        order of recording: the time, and the row without features. Raises: Unreadable.
         """
-        query = f"""
-            SELECT at, {_COLUMNS}, features FROM tests WHERE (at, idx) > (?, ?)
-            ORDER BY at, idx"""
-        for recorded, *columns in self._db.execute(query, at, index):
-            yield recorded, _row(*columns)
+        order = "WHERE (at, idx) > (?, ?) ORDER BY at, idx"
+        times = self._db.execute(f"SELECT at FROM tests {order}", at, index)
+        rows = self._db.records(TestRow, f"SELECT {_COLUMNS} FROM tests {order}", at, index)
+        return ((recorded, row) for (recorded,), row in zip(times, rows, strict=True))
 
     def variations(self, index: int | None) -> set[str]:
         """The names of the variations of a test, without kinds of near misses; none for a probe."""
@@ -62,7 +59,7 @@ class CampaignTests(Table):
 
     def features(self) -> Iterator[tuple[int, Features]]:
         """Yields index and features of every graph that was kept, by index."""
-        query = "SELECT idx, features FROM tests WHERE features IS NOT NULL ORDER BY idx"
+        query = "SELECT idx, features FROM tests WHERE features != '' ORDER BY idx"
         for index, text in self._db.execute(query):
             yield index, loads(Features, text)
 
@@ -79,40 +76,51 @@ class CampaignTests(Table):
         again = [index for index, count in faults.items() if count < MOST_FAULTS]
         for index in again:
             query = "UPDATE events SET kind = 'retried' WHERE kind = 'fault' AND test = ?"
-            self._db.execute(query, f"{of_seed}{index}")
-            self._db.execute("DELETE FROM tests WHERE idx = ?", index)
+            self._db.change(query, f"{of_seed}{index}")
+            self._db.change("DELETE FROM tests WHERE idx = ?", index)
         return again, sorted(faults.keys() - again)
 
 
-def _row(
-    index: int,
-    status: str,
-    epoch: int,
-    outcomes: str,
-    seconds: str,
-    comparable: float | None,
-    digest: str,
-    exporter: str,
-    variations: str,
-    items: str,
-    features: str | None,
-) -> TestRow:
-    return TestRow(
-        index,
-        status,
-        epoch,
-        outcomes_of(outcomes),
-        loads(dict[str, float], seconds),
-        comparable,
-        loads(Features, features) if features else None,
-        digest,
-        exporter,
-        tuple(variations.splitlines()),
-        tuple(items.splitlines()),
-    )
+class Events(Table):
+    """One row per event, numbered as they come."""
+
+    def add(self, event: EventRow, at: float) -> None:
+        """Keeps an event. at: seconds since 1970."""
+        self._db.put("events", event, id=None, at=at)
+
+    def rows(self) -> list[EventRow]:
+        """Returns all of them by time."""
+        query = """
+            SELECT test, kind, backend, stage, signal, message, details FROM events
+            ORDER BY at, id"""
+        return list(self._db.records(EventRow, query))
+
+    def counts(self) -> dict[str, int]:
+        """Returns the number of events by kind."""
+        query = "SELECT kind, count(*) FROM events GROUP BY kind"
+        return dict(self._db.execute(query).fetchall())
 
 
-@lru_cache(1024)
-def outcomes_of(text: str) -> Outcomes:
-    """Reads a column of outcomes. Most tests have the same text, and share the returned value."""
-    return loads(Outcomes, text)
+class Hangs(Table):
+    """One row per test and backend, from the moment at which its run is suspected."""
+
+    def add(self, row: HangRow) -> None:
+        """Keeps a suspected run. The row of an earlier session stays, but becomes late if the new
+        one is.
+        """
+        conflict = "ON CONFLICT DO UPDATE SET late = max(late, excluded.late)"
+        self._db.put("hangs", row, conflict)
+
+    def rows(self) -> list[HangRow]:
+        """Returns all of them, probes first and then by index."""
+        rows = self._db.records(HangRow, "SELECT * FROM hangs ORDER BY test, backend")
+        return sorted(rows, key=lambda row: -1 if row.test.index is None else row.test.index)
+
+    def unconfirmed(self) -> list[HangRow]:
+        """Returns the runs about which nothing is decided yet."""
+        return [row for row in self.rows() if row.status is HangStatus.UNCONFIRMED]
+
+    def settle(self, test: TestId, backend: str, status: HangStatus) -> None:
+        """Records whether a suspected run hung."""
+        query = "UPDATE hangs SET status = ? WHERE test = ? AND backend = ?"
+        self._db.change(query, status.value, str(test), backend)

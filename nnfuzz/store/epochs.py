@@ -8,7 +8,7 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.feedback.support import ProbeAnswer, ProbeAnswers
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.records.rows import AvoidedRow
-from nnfuzz.store.database import Table, dumps, loads
+from nnfuzz.store.database import Table, dumps, end_of, loads
 
 
 class Probes(Table):
@@ -80,13 +80,7 @@ class Restraints(Table):
 
     def last(self) -> int:
         """Returns the newest epoch with a configuration of its own; -1 if there is none."""
-        return int(self._db.value("SELECT coalesce(max(id), -1) FROM epochs"))
-
-    def avoided_in(self, epoch: int) -> tuple[AvoidedRow, ...]:
-        """Returns the avoided items of an epoch."""
-        query = "SELECT avoided FROM epochs WHERE id = ?"
-        row = self._db.execute(query, self.row_of(epoch)).fetchone()
-        return loads(tuple[AvoidedRow, ...], row[0]) if row else ()
+        return self.row_of(end_of(None))
 
     def ever_avoided(self) -> list[AvoidedRow]:
         """Returns everything that was avoided in some epoch, each item once."""
@@ -96,16 +90,15 @@ class Restraints(Table):
                 ever.setdefault(row.item, row)
         return list(ever.values())
 
-    def settings_in(self, epoch: int) -> dict[str, object]:
-        """Returns the fields of CaseConfig that an epoch sets."""
-        avoided = tuple(row.item for row in self.avoided_in(epoch))
-        return {"refused": self.refused_in(epoch), "avoid": avoided}
-
-    def refused_in(self, epoch: int) -> tuple[str, ...]:
-        """Returns the refused signatures of an epoch."""
-        query = "SELECT refused FROM epochs WHERE id = ?"
-        row = self._db.execute(query, self.row_of(epoch)).fetchone()
-        return loads(tuple[str, ...], row[0]) if row else ()
+    def settings_in(self, epoch: int) -> dict[str, tuple[str, ...]]:
+        """Returns the fields of CaseConfig that an epoch sets: refused and avoided items."""
+        query = "SELECT refused, avoided FROM epochs WHERE id = ?"
+        row = self._db.execute(query, self.row_of(epoch)).fetchone() or ("[]", "[]")
+        avoided = loads(tuple[AvoidedRow, ...], row[1])
+        return {
+            "refused": loads(tuple[str, ...], row[0]),
+            "avoid": tuple(each.item for each in avoided),
+        }
 
     def reasons(self) -> dict[str, str]:
         """Returns why each signature was refused, over all epochs."""

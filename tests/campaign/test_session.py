@@ -21,7 +21,7 @@ import stub_producer
 
 from nnfuzz.base.writing import as_json
 from nnfuzz.campaign import writer
-from nnfuzz.campaign.compilers import PATIENCE
+from nnfuzz.campaign.lane_jobs import PATIENCE
 from nnfuzz.campaign.lanes import PoolError
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.cli.progress import Silent

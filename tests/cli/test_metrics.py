@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from onnx import TensorProto, checker, helper, numpy_helper
 
+from nnfuzz.base.writing import as_json
 from nnfuzz.ir.features import Features, NodeFeatures
-from nnfuzz.records.rows import Record, TestRow
+from nnfuzz.records.rows import TestRow
+from nnfuzz.store.database import dumps
 from nnfuzz.store.store import Store
 from tests.command import told
 
@@ -64,7 +66,7 @@ def test_what_cannot_be_read_is_named_and_left_out(folder, tmp_path):
 def test_passes_that_changed_no_model_are_named(tmp_path):
     with Store.create(tmp_path / "c", {}) as store:
         node = NodeFeatures("Cast", "int8", "0badcafe", "2x3", ("to=more",))
-        store.record(Record(TestRow(1, "run", 0, features=Features((node,), ()))))
+        store.record(TestRow(1, "run", 0, features=dumps(as_json(Features((node,), ())))))
     code, shown = nnfuzz(tmp_path / "c", "--backend", "onnxruntime")
     assert code == 0 and "0 of " in shown and "--focus" in shown and "ConstantFolding" in shown
 

@@ -1,8 +1,10 @@
 """show and report, from the command line to the file."""
 
 from nnfuzz.backend.outcome import Brief
+from nnfuzz.base.writing import as_json
 from nnfuzz.ir.features import features
-from nnfuzz.records.rows import FindingRow, Occurrence, Record, TestRow
+from nnfuzz.records.rows import FindingRow, Occurrence, TestRow
+from nnfuzz.store.database import dumps
 from nnfuzz.store.store import Store
 from nnfuzz.testcase.identity import Numbered
 from tests.command import exit_code as command
@@ -20,11 +22,12 @@ def test_report_of_a_store(tmp_path, capsys):
         store.restraints.set_epoch(0, {"Add(bool)"}, {"Add(bool)": "toy: no"})
         for index in range(3):
             levels = {"O0": Brief("ok"), "O1": Brief("crash" if index == 1 else "ok")}
-            parts = features(branching()) if index else None
+            parts = dumps(as_json(features(branching()))) if index else ""
             test = TestRow(index, "run", 1, {"toy": levels}, {"execute": 0.25}, features=parts)
             found = (finding,) if index == 1 else ()
             seen = (Occurrence("5i6", Numbered(1, 1)),) if index == 1 else ()
-            store.record(Record(test, found, seen))
+            store.record(test, found, seen)
+        store.flush()
         assert command("report", folder) == 0  # while it is running
     assert capsys.readouterr().out.strip() == str(folder / "report.html")
     page = (folder / "report.html").read_text()

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from nnfuzz.backend.outcome import OutcomeKind
+from nnfuzz.backend.outcome import Brief
 from nnfuzz.backend.registry import BackendSpec
 from nnfuzz.feedback.learning import Learner
 from nnfuzz.feedback.probe import Prober
@@ -12,7 +12,7 @@ from nnfuzz.feedback.support import INSTANCES, UNSUPPORTED, ProbeAnswer, Support
 from nnfuzz.feedback.throttle import Throttle
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.records.config import CampaignConfig
-from nnfuzz.records.rows import Observed
+from nnfuzz.records.rows import TestRow
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.identity import Probe
 
@@ -39,7 +39,7 @@ def learner(prober, notes):
 def observed(index, failures=(), items=(ADD,)):
     names = tuple(str(key.signature) for key in items)
     kinds = dict.fromkeys(failures, "toy mismatch compare")
-    return Observed(index, 0, "run", "direct", names, {}, kinds)
+    return TestRow(index, "run", 0, exporter="direct", items=names, failures=kinds)
 
 
 def test_an_epoch_without_news_is_as_the_one_before(learner):
@@ -86,7 +86,9 @@ def test_what_fails_by_itself_is_avoided(learner, prober, notes):
 
 
 def test_a_refusal_in_a_test_has_the_signature_probed(prober):
-    refused = replace(observed(0), outcomes={"toy": ((OutcomeKind.UNSUPPORTED, "nothing"),)})
+    refused = replace(
+        observed(0), outcomes={"toy": {"O0": Brief("unsupported", message="nothing")}}
+    )
     assert prober.learn([refused], 0) == 1 and prober.next().key == ADD
 
 

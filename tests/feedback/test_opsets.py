@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nnfuzz.backend.outcome import Brief
 from nnfuzz.feedback.probe import Prober
 from nnfuzz.feedback.support import (
     EXPECTED,
@@ -14,7 +15,7 @@ from nnfuzz.feedback.support import (
     VersionedKeys,
 )
 from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.records.rows import Observed
+from nnfuzz.records.rows import TestRow
 
 FLOAT, DOUBLE = "Acos(float32)->float32", "Acos(float64)->float64"
 TEXTS = [
@@ -78,8 +79,9 @@ def test_only_the_newest_version_is_probed_unless_tests_ask_for_others():
     assert asked == {text for text in TEXTS if text.startswith("direct@26")}
 
 
-def observed(made_by: str, kind: str, items=(FLOAT,)) -> Observed:
-    return Observed(0, 0, "run", made_by, items, {"toy": ((kind, "no such thing"),)}, {})
+def observed(made_by: str, kind: str, items=(FLOAT,)) -> TestRow:
+    outcomes = {"toy": {"O0": Brief(kind, message="no such thing")}}
+    return TestRow(0, "run", 0, outcomes, exporter=made_by, items=items)
 
 
 def test_a_test_vouches_for_its_version_and_asks_about_it():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.outcome import Brief, Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
 from nnfuzz.feedback.probe import Prober, by_turns
 from nnfuzz.feedback.support import (
@@ -19,7 +19,7 @@ from nnfuzz.feedback.support import (
 )
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.view import GraphView
-from nnfuzz.records.rows import Observed
+from nnfuzz.records.rows import TestRow
 from nnfuzz.records.schedule import place_of
 from nnfuzz.testcase.case import NotProduced
 from nnfuzz.testcase.identity import Probe
@@ -70,7 +70,8 @@ def answer(prober, *answers) -> None:
 
 def test(*told, backend="toy", signatures=(SIGNATURES[0], SIGNATURES[2]), exporter="direct"):
     """An observed test with (kind, message) for each level."""
-    return Observed(0, 1, "run", exporter, signatures, {backend: told}, {})
+    levels = {f"O{n}": Brief(kind, message=words) for n, (kind, words) in enumerate(told)}
+    return TestRow(0, "run", 1, {backend: levels}, exporter=exporter, items=tuple(signatures))
 
 
 test.__test__ = False

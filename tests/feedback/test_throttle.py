@@ -8,7 +8,7 @@ from nnfuzz.feedback.support import signature_keys
 from nnfuzz.feedback.throttle import SIGNIFICANT, Throttle, association, by_operator
 from nnfuzz.ir.support_key import SupportKey, edge_keys
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
-from nnfuzz.records.rows import Observed
+from nnfuzz.records.rows import TestRow
 
 VARIABLES = {op: [0] for op in ("Relu", "Conv", "Exp", "Abs")}
 KEYS = [f"{op}(float32)->float32" for op in VARIABLES]
@@ -25,7 +25,7 @@ def chain(*operators, dtype="float32"):
 def observed(count, graph, *failures, epoch=0, exporter="direct", kind=WRONG):
     items = (*sorted(signature_keys(graph, VARIABLES)), *edge_keys(graph))
     failed = dict.fromkeys(failures, kind)
-    return [Observed(0, epoch, "run", exporter, items, {}, failed) for _ in range(count)]
+    return [TestRow(0, "run", epoch, exporter=exporter, items=items, failures=failed)] * count
 
 
 def throttle(threshold=5, keys=KEYS, unrestrained=lambda index: True):
