@@ -129,28 +129,18 @@ class Scheduler:
             self.recorder.arrange()
             self._tick(final=True)
 
-    def probe(self, seconds: float = math.inf) -> None:
-        """Probes every signature, those with answers first and then by operators in turn, then the
-        older versions of which these answers say nothing, and nothing else.
+    def probe(self) -> None:
+        """Probes the newest version of every signature, by operators in turn, and nothing else.
 
-        seconds: after which no further signature is begun. Raises: PoolError.
+        Raises: PoolError.
         """
         self._probing = self._hangs.waited_for = True
-        deadline = time.monotonic() + seconds
         self.epochs.advance(0)
-        self.prober.ask_known()
         self.prober.ask(by_turns(self.prober.newest))
-        self._answer_probes(deadline)
-        self.prober.ask_older()
-        self._answer_probes(deadline)
+        while not self._stopped() and (not self.prober.idle or self._busy):
+            self._step(lambda: self._returned() or self._probes() or self._suspected())
         self.recorder.complete = True
         self._tick(final=True)
-
-    def _answer_probes(self, deadline: float) -> None:
-        while not self._stopped() and (not self.prober.idle or self._busy):
-            if time.monotonic() >= deadline:
-                self.prober.forget_waiting()
-            self._step(lambda: self._returned() or self._probes() or self._suspected())
 
     def _step(self, next_range: Callable[[], list[Order]]) -> None:
         """Hands work to idle lanes, and takes their reports."""
@@ -411,21 +401,17 @@ class Scheduler:
             phase=phase or self._phase(),
             seconds=seconds,
             left=self._time_left(seconds, rate),
-            indexes=figures.indexes,
             tests=figures.tests,
             rate=rate,
             outcomes=dict(figures.outcomes),
             findings=len(self.recorder.findings()),
             occurrences=self.recorder.buckets.get("finding", 0),
             faults=self.faults,
-            refused=len(self.epochs.refused),
             sut_share=self.sut_share(),
-            tests_limit=self._own_limit,
             decided=self.prober.decided(),
             signatures=len(self.prober.keys) if self.config.learn else 0,
             flaky=self.recorder.buckets.get("flaky", 0),
             unreduced=self.recorder.open() if self.config.reduce else 0,
-            avoided=len(self.epochs.avoided),
             waiting=tuple(self._held_up()),
             suspects=len(self.recorder.unconfirmed),
         )

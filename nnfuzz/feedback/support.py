@@ -172,18 +172,6 @@ def generalised(entries: Mapping[SupportKey, SupportEntry]) -> dict[SupportKey, 
     return dict(sorted(refused.items()))
 
 
-@dataclass(frozen=True)
-class SupportClaims:
-    """Signatures that a table calls unsupported, until the compiler's own answers contradict it.
-
-    reasons: of keys as `generalised` returns them. spacing: at least so many other signatures are
-    probed before the next one that is claimed, as long as there are others.
-    """
-
-    reasons: Mapping[SupportKey, str]
-    spacing: int
-
-
 class ProbeAnswers:
     """The known answers of probes by backend, signature, instance and level.
 

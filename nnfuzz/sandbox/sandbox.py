@@ -352,8 +352,11 @@ class Sandbox:
                 self.server.restart()
 
 
-def wait(sandboxes: Iterable[Sandbox], timeout: float | None = None) -> list[tuple[Sandbox, Event]]:
-    """Blocks until something happens in one of the sandboxes; enforces limits while it waits.
+def wait(
+    sandboxes: Iterable[Sandbox], timeout: float | None = None, tick: float = TICK_SECONDS
+) -> list[tuple[Sandbox, Event]]:
+    """Blocks until something happens in one of the sandboxes; enforces limits every `tick` seconds
+    while it waits.
 
     Returns the events in order, or [] after `timeout` seconds or when no sandbox is busy. Each
     job ends with exactly one Reply, Fault or Death, after any number of Progress events.
@@ -365,7 +368,7 @@ def wait(sandboxes: Iterable[Sandbox], timeout: float | None = None) -> list[tup
         busy = [sandbox for sandbox in sandboxes if sandbox.busy]
         if events or not busy:
             return events
-        pause = TICK_SECONDS
+        pause = tick
         if end is not None:
             pause = min(pause, end - time.monotonic())
             if pause <= 0:
@@ -426,7 +429,12 @@ class Worker(ABC, Generic[Order]):
 
 
 class Pool(ABC, Generic[AnyWorker, Order]):
-    """Workers, and the orders that they have in hand. A context manager."""
+    """Workers, and the orders that they have in hand. A context manager.
+
+    tick: seconds between two looks at the limits of workers.
+    """
+
+    tick = TICK_SECONDS
 
     def __init__(self, workers: Iterable[AnyWorker] = ()) -> None:
         self.workers = [*workers]
@@ -453,7 +461,7 @@ class Pool(ABC, Generic[AnyWorker, Order]):
     def wait(self, timeout: float | None = None) -> None:
         """Blocks until something happens in a worker, at most for `timeout` seconds."""
         owners = {worker.sandbox: worker for worker in self.workers}
-        for sandbox, event in wait(owners, timeout):
+        for sandbox, event in wait(owners, timeout, self.tick):
             self.feed(owners[sandbox], event)
 
     def feed(self, worker: AnyWorker, event: Event) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from nnfuzz.base.writing import as_json
 from nnfuzz.feedback.support import ProbeAnswer, ProbeAnswers
@@ -90,7 +91,7 @@ class Restraints(Table):
                 ever.setdefault(row.item, row)
         return list(ever.values())
 
-    def settings_in(self, epoch: int) -> dict[str, tuple[str, ...]]:
+    def settings_in(self, epoch: int) -> dict[str, Any]:
         """Returns the fields of CaseConfig that an epoch sets: refused and avoided items."""
         query = "SELECT refused, avoided FROM epochs WHERE id = ?"
         row = self._db.execute(query, self.row_of(epoch)).fetchone() or ("[]", "[]")

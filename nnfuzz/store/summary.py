@@ -18,11 +18,10 @@ from nnfuzz.base.files import write_atomically
 from nnfuzz.base.reading import read, read_fields
 from nnfuzz.base.untrusted import read_json
 from nnfuzz.base.writing import ROUNDED, as_json, fields_as_json
-from nnfuzz.feedback.refusals import refusals
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.rows import AvoidedRow, FindingRow, FlakyRow, HangRow
 from nnfuzz.store.recorder import DESIGN, NO_CHANGE
-from nnfuzz.store.statistics import Statistics
+from nnfuzz.store.statistics import Statistics, refusals
 from nnfuzz.store.store import Store
 from nnfuzz.triage.keys import KeyKind
 from nnfuzz.triage.known import KnownFailures
@@ -96,8 +95,8 @@ class Summary:
     nnfuzz.campaign.scheduler.Scheduler.cpu_ms. sut_share: share of these in compilers;
     sut_shares: by backend. not_run: indexes without a test, by reason. unreduced: findings;
     reduce_seconds_missing: estimated for these. known_unseen: hashes of known failures that did
-    not occur. avoided: items that generation avoids; avoided_before: items that it has come back
-    to. refusals: answers to models that must be refused, in campaigns of such.
+    not occur. avoided: items that generation avoids. refusals: answers to models that must be
+    refused, in campaigns of such.
     """
 
     tests: int = 0
@@ -130,7 +129,6 @@ class Summary:
     habits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     refused: int = 0
     avoided: tuple[AvoidedRow, ...] = ()
-    avoided_before: tuple[AvoidedRow, ...] = ()
     refusals: Mapping[str, Mapping[str, Mapping[str, int]]] | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     seed: int | None = None
@@ -174,16 +172,10 @@ def summarise(
     store: Store,
     config: CampaignConfig,
     figures: Statistics,
-    avoided: Sequence[AvoidedRow] | None = None,
     **more: object,
 ) -> Summary:
-    """Makes the summary of a campaign from its tables.
-
-    avoided: the items that generation avoids now; None for all that it ever avoided. more: fields.
-    """
-    ever, buckets = store.restraints.ever_avoided(), store.occurrences.buckets()
-    now = ever if avoided is None else avoided
-    items, hangs = {row.item for row in now}, store.hangs.rows()
+    """Makes the summary of a campaign from its tables. more: fields."""
+    buckets, hangs = store.occurrences.buckets(), store.hangs.rows()
     whole = Summary.of(
         figures,
         (),
@@ -198,8 +190,7 @@ def summarise(
         by_design=buckets.get(DESIGN, 0),
         habits={s.label: tuple(map(str, store.habits(s.label) or ())) for s in config.backends},
         refused=len(store.restraints.reasons()),
-        avoided=tuple(now),
-        avoided_before=tuple(row for row in ever if row.item not in items),
+        avoided=tuple(store.restraints.ever_avoided()),
         versions=store.meta_as(dict[str, str], "versions", {}),
         refusals=refusals(store.tests.rows()) if config.case.invalid else None,
         seed=config.seed,

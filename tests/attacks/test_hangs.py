@@ -101,7 +101,7 @@ def test_a_campaign_that_counts_tests_waits_for_the_time_limit(tmp_path, workers
 
 def test_a_hang_before_the_first_test_stops_nothing(tmp_path):
     """Probes hang: each is left to itself, and no test waits for them."""
-    limits = {"time_limit": 1000.0, "patience": 0.3, "probe_seconds": 1.0}
+    limits = {"time_limit": 1000.0, "patience": 0.3, "probe": True}
     summary, _ = session(tmp_path / "c", "hostile,timeout=60", 5, plan="dozing", **limits)
     assert summary["tests"] >= 5
     assert all(row["test"].startswith("probe ") for row in summary["unconfirmed_hangs"])

@@ -26,7 +26,7 @@ def campaign(folder, tests=TESTS, stop=None, cache=None, **more):
 
     stop: of tests after which it is interrupted.
     """
-    settings = {"unrestrained": 0.2, "throttle": 5, "probe_seconds": 10.0, **more}
+    settings = {"unrestrained": 0.2, "throttle": 5, "probe": True, **more}
     config, registry = drive.settings(tests, "fusing", "liar", **settings)
     start = Store.open if folder.exists() else lambda path: Store.create(path, as_json(config))
     with start(folder) as store:

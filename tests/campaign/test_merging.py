@@ -21,7 +21,7 @@ from nnfuzz.records.config import ConfigError
 from nnfuzz.store.store import FILE
 
 TESTS, PARTS = 70, 3
-UNLEARNT = {"learn": False, "throttle": 0, "probe_seconds": 0.0}
+UNLEARNT = {"learn": False, "throttle": 0, "probe": False}
 """A part learns from its own tests; without learning, parts make the tests of one process."""
 
 

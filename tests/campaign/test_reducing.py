@@ -153,15 +153,6 @@ def test_a_single_operator_is_avoided_by_its_signature(tmp_path):
     assert result.findings[0].occurrences < 100
 
 
-def test_what_stops_failing_is_announced_and_generated_again(tmp_path):
-    result, notes = run(
-        tmp_path / "c", 9000, "mended_exp", throttle=5, unrestrained=0.3, until="no longer fails"
-    )
-    assert result.summary.avoided == ()
-    assert [row.item for row in result.summary.avoided_before] == ["Exp(float32)->float32"]
-    assert any(text.startswith("Exp(float32)->float32 no longer fails") for text in notes)
-
-
 def test_known_failures_may_be_named_by_their_cause(tmp_path):
     result, notes = run(tmp_path / "c", 10, "fusing", known=("Relu-Conv",), throttle=0)
     assert result.findings == [] and result.summary.known == 4

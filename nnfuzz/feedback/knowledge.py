@@ -1,17 +1,16 @@
-"""How observations of tests become the configuration of an epoch.
+"""How the results of tests become what an epoch may generate.
 
-    rows of tests     -> Prober   -> refused  signatures that a backend does not support
-    TestRow, failures -> Throttle -> avoided  signatures and edges that keep failing
-    refused, avoided               -> EpochConfig
+    rows of tests -> Prober   -> refused  signatures that a backend does not support
+    rows of tests -> Throttle -> avoided  signatures and edges that keep failing
 
-`Learner.config` is the one place that decides. It depends on the tests and probes of earlier
+`Learner.knowledge` is the one place that decides. It depends on the tests and probes of earlier
 epochs alone, so a campaign generates the same tests for any number and speed of workers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from nnfuzz.feedback.probe import Prober
 from nnfuzz.feedback.support import INSTANCES
@@ -20,22 +19,29 @@ from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.observer import counted
 from nnfuzz.records.rows import AvoidedRow, TestRow
+from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.identity import Probe, TestId
 
 REPORTED_GROWTH = 1.2  # of the number of refused signatures until it is reported again
 
 
 @dataclass(frozen=True)
-class EpochConfig:
-    """The items that generation avoids in an epoch. reasons: of newly refused signatures."""
+class Knowledge:
+    """What an epoch does not generate. refused: written signatures and opsets. reasons: of those
+    that are new.
+    """
 
-    refused: tuple[str, ...]
-    reasons: Mapping[str, str]
-    avoided: tuple[AvoidedRow, ...]
+    refused: tuple[str, ...] = ()
+    avoided: tuple[AvoidedRow, ...] = ()
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+    def applied(self, case: CaseConfig) -> CaseConfig:
+        """The configuration of the test cases of the epoch."""
+        return replace(case, refused=self.refused, avoid=tuple(row.item for row in self.avoided))
 
 
 class Learner:
-    """Decides the configurations of epochs. refused: the signatures that are refused by now."""
+    """Decides what epochs may generate. refused: the signatures that are refused by now."""
 
     def __init__(
         self,
@@ -53,25 +59,16 @@ class Learner:
         self._avoided: list[AvoidedRow] = []
         self._reported = 0  # refused signatures when they were reported last
 
-    def learn(self, observations: Sequence[TestRow], following: int) -> None:
-        """Learns from the tests of an epoch. following: the next epoch to be decided."""
+    def learn(self, tests: Iterable[TestRow]) -> None:
+        """Learns from the tests of an epoch."""
         gone = self._prober.left(()) - self._prober.left(self.refused)
-        self._report(self._throttle.learn(observations, following, gone | self.refused))
-        for row in self._throttle.lift():
-            self._note(f"{row.item} no longer fails and is generated again [{row.signature}]")
+        self._report(self._throttle.learn(tests, gone | self.refused))
 
-    @property
-    def avoided(self) -> list[AvoidedRow]:
-        """The reasons why generation avoids items, by item."""
-        return self._throttle.avoided
-
-    def avoid_failing(
-        self, failures: Callable[[], Mapping[TestId, Mapping[str, str]]], following: int
-    ) -> None:
+    def avoid_failing(self, failures: Callable[[], Mapping[TestId, Mapping[str, str]]]) -> None:
         """Avoids the signatures whose single-operator models all fail.
 
         failures: returns, for each probe that failed, the kind of each of its failures by
-        signature. following: the next epoch to be decided.
+        signature.
         """
         failing = sorted(self._prober.failing())
         if not failing:
@@ -80,35 +77,27 @@ class Learner:
         for key in failing:
             probes = [by_probe.get(Probe(key, number), {}) for number in range(INSTANCES)]
             if all(probes):
-                tests = [
-                    TestRow(-1, "run", 0, exporter=key.exporter, failures=found) for found in probes
-                ]
-                self._throttle.avoid(key, tests, "fails by itself", following)
+                signature = min(signature for found in probes for signature in found)
+                self._throttle.avoid(key, signature, "fails by itself")
         self._report(row for row in self._throttle.avoided if row not in before)
 
-    def config(self, epoch: int) -> EpochConfig | None:
-        """The configuration of the next epoch; None if it is that of the epoch before."""
-        stale, reasons, avoided = self._stale(), self._new_refusals(), self._throttle.avoided
-        self.refused = self.refused - stale | reasons.keys()
-        changed = bool(reasons or stale) or avoided != self._avoided or not epoch
-        self._avoided = avoided
-        refused = tuple(map(str, sorted(self.refused)))
-        written = {str(key): why for key, why in reasons.items()}
-        return EpochConfig(refused, written, tuple(avoided)) if changed else None
-
-    def _stale(self) -> set[SupportKey]:
-        """The refused signatures that are supported after all, by answers since; reports them."""
-        kept = {*self._prober.refused(), *map(SupportKey.parse, self._config.case.refused)}
-        stale = {key for key in self.refused - kept if key.operator}
-        if stale:
+    def knowledge(self, epoch: int) -> Knowledge | None:
+        """What the next epoch does not generate; None if that is as in the epoch before."""
+        reasons, avoided = self._prober.refused(), self._throttle.avoided
+        kept = {*reasons, *map(SupportKey.parse, self._config.case.refused)}
+        if stale := {key for key in self.refused - kept if key.operator}:
             self._note(f"{_some(sorted(stale))}: supported after all, and generated again")
-        return stale
+        new = self._new(reasons)
+        self.refused = self.refused - stale | new.keys()
+        changed = bool(new or stale) or avoided != self._avoided or not epoch
+        self._avoided = avoided
+        if not changed:
+            return None
+        written = {str(key): why for key, why in new.items()}
+        return Knowledge(tuple(map(str, sorted(self.refused))), tuple(avoided), written)
 
-    def _new_refusals(self) -> dict[SupportKey, str]:
-        """The newly unsupported signatures and opsets with the reasons; none if nothing would be
-        left.
-        """
-        reasons = self._prober.refused()
+    def _new(self, reasons: Mapping[SupportKey, str]) -> dict[SupportKey, str]:
+        """The newly refused items with the reasons; none if nothing would be left."""
         new = reasons.keys() - self.refused
         avoided = {SupportKey.parse(row.item) for row in self._throttle.avoided}
         if not new or not self._prober.left(self.refused | new) - avoided:
