@@ -29,15 +29,13 @@ start that again."""
 class Order:
     """One test that is to be made and run.
 
-    levels: by backend; empty: as the settings say. patient: whether runs get the whole time limit.
-    hang: the signature of a confirmed hang that this test looks like, or "". died: see
-    nnfuzz.testcase.jobs.Produce.
+    levels: by backend; empty: as the settings say. patient: whether runs get the whole time limit
+    in a campaign that the clock ends. died: see nnfuzz.testcase.jobs.Produce.
     """
 
     test: TestId
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     patient: bool = False
-    hang: str = ""
     died: tuple[str, str] | None = None
 
 

@@ -177,7 +177,8 @@ class LaneService(Service):
         """The seconds that a level may take, by the backends that the test runs on."""
         names = order.levels if isinstance(order.test, Probe) else self._runners
         paces = {name: self._paces[name] for name in self._runners if name in names}
-        return {n: pace.ceiling if order.patient else pace.limit for n, pace in paces.items()}
+        patient = order.patient or not self._config.timed
+        return {n: pace.ceiling if patient else pace.limit for n, pace in paces.items()}
 
     def _plan(
         self, order: Order, case: TestCase, limits: Mapping[str, float], sampled: bool
@@ -207,8 +208,7 @@ class LaneService(Service):
 
     def _known(self, order: Order) -> Sequence[str]:
         """Signatures that are confirmed, or known to the user; a probe knows the latter alone."""
-        known = self._epoch.ignored if isinstance(order.test, Probe) else self._epoch.known
-        return (*known, order.hang) if order.hang else known
+        return self._epoch.ignored if isinstance(order.test, Probe) else self._epoch.known
 
     def _levels(self, name: str, test: TestId) -> tuple[str, ...]:
         """The levels that a test runs at: a pipeline that is drawn for it takes the place of the
@@ -255,7 +255,6 @@ class LaneService(Service):
                     failure.stage.value,
                     limits[failure.backend],
                     failure.signature.hash,
-                    late=self._config.timed,
                 )
         return None
 

@@ -11,7 +11,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from nnfuzz.store.database import FILE, FINDINGS, dumps
 from nnfuzz.store.finding_folders import arrange
 from nnfuzz.store.statistics import Statistics
 from nnfuzz.store.store import Store
-from nnfuzz.store.summary import Summary, read_summary, summarise, write_summary
+from nnfuzz.store.summary import summarise, write_summary
 
 MERGED = "merged"
 """In the meta table: whether a campaign consists of parts, so that no session goes on with it."""
@@ -179,7 +179,11 @@ def _finish(target: Store, parts: Sequence[Store]) -> None:
     sessions = {json.dumps(own) for part in parts for own in part.meta("sessions", ())}
     target.set_meta("sessions", sorted(map(json.loads, sessions), key=lambda s: s["started"]))
     arrange(target, {row.signature: row for row in target.signatures.rows()}, target.findings())
-    write_summary(target.folder, _summary(target, parts))
+    figures = Statistics()
+    for row in target.tests.rows():
+        figures.add(row)
+    config = CampaignConfig.from_json(target.config())
+    write_summary(target.folder, summarise(target, config, figures))
 
 
 def _merged_config(parts: Sequence[Store]) -> CampaignConfig:
@@ -215,15 +219,3 @@ def _habits(parts: Sequence[Mapping[str, Json]]) -> dict[str, list[Any]]:
     return {
         name: [json.loads(text) for text in sorted(own)] for name, own in sorted(by_backend.items())
     }
-
-
-def _summary(target: Store, parts: Sequence[Store]) -> Summary:
-    """The summary of merged campaigns. seconds: of all parts."""
-    figures, missing = Statistics(), 0.0
-    for row in target.tests.rows():
-        figures.add(row)
-    for part in parts:
-        with suppress(Unreadable):
-            missing += read_summary(part.folder).reduce_seconds_missing
-    config = CampaignConfig.from_json(target.config())
-    return summarise(target, config, figures, reduce_seconds_missing=missing)

@@ -9,13 +9,10 @@ This process runs no compiler and no PyTorch; a lane that dies costs one test.
 
 from __future__ import annotations
 
-import ctypes
-import gc
 import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 
 from nnfuzz.base.text import one_line
@@ -36,33 +33,11 @@ from nnfuzz.testcase.identity import Numbered, Probe
 
 TICK_SECONDS, LEAST_TICK_SECONDS = 0.25, 0.01
 SHOWN_SECONDS = 0.5  # between two looks at how far the campaign is, which cost more than a test
-TRIM_SECONDS = 10.0  # between two times that free memory is given back
 RANGE_SECONDS, MOST_AT_ONCE = 1.0, 32
 """How long a range of tests should take, and how many tests it may have."""
 HELD_UP_SECONDS = 10.0  # for which a lane has waited for a compiler when that is shown
-SETTLE_SECONDS = 5.0  # after the time limit, for tests that are under way
 MOST_ANNOUNCED = 5
 """How many different faults a session prints at most. The table `events` holds all of them."""
-
-
-@contextmanager
-def _heap_frozen() -> Iterator[None]:
-    """Exempts existing objects from garbage collection."""
-    gc.collect()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-
-
-def _trim() -> None:
-    """Gives free memory back to the system, where the C library can: pieces between others that are
-    in use are kept, and grow over days.
-    """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
 
 
 class Scheduler:
@@ -91,14 +66,14 @@ class Scheduler:
         self._stopped = stopped
         self._probing = False
         self._turn = False
-        self._hangs = SuspectedHangs(recorder, waited_for=not config.timed)
+        self._hangs = SuspectedHangs(recorder)
         done = recorder.recorded.__contains__
         self._indexes = Indexes(config.tests_limit, done, config.part)
         self._announced: set[str] = set()
         self._inside: defaultdict[str, float] = defaultdict(float)
         """Seconds inside of compilers in this session, by backend."""
         self._usual = RANGE_SECONDS  # seconds of the latest tests
-        self._last_tick = self._last_trim = 0.0
+        self._last_tick = 0.0
         self._tests_before = recorder.figures.tests
         self._over_at: float | None = None
         """When the reductions after the last test end, by time.monotonic; None before."""
@@ -109,36 +84,38 @@ class Scheduler:
 
     def run(self) -> None:
         """Fuzzes until a limit is reached or the user stops it. Raises: PoolError."""
-        with _heap_frozen():
-            self._began = time.process_time()
-            self.recorder.store.sessions.restart_clock()
-            try:
-                while not self._over():
-                    self.epochs.advance(self._indexes.next if self._indexes.left else math.inf)
-                    self._step(self._next_range)
-            except PoolError as error:
-                self._blame_for_end(error)
-                raise
-            self._settle()
-            self._confirm_hangs()
-            self.recorder.complete = True
-            self.recorder.store.sessions.stop_clock()
-            self._ended = time.process_time()
-            self._reduce_rest()
-            self.reducer.drop()
-            self.recorder.arrange()
-            self._tick(final=True)
+        self._began = time.process_time()
+        self.recorder.store.sessions.restart_clock()
+        try:
+            while not self._over():
+                self.epochs.advance(self._indexes.next if self._indexes.left else math.inf)
+                self._step(self._next_range)
+        except PoolError as error:
+            self._blame_for_end(error)
+            raise
+        for lane in self.lanes.workers:
+            if lane.left:
+                lane.drop()
+        self.lanes.returned.clear()
+        self._confirm_hangs()
+        self.recorder.complete = True
+        self.recorder.store.sessions.stop_clock()
+        self._ended = time.process_time()
+        self._reduce_rest()
+        self.reducer.drop()
+        self.recorder.arrange()
+        self._tick(final=True)
 
     def probe(self) -> None:
         """Probes the newest version of every signature, by operators in turn, and nothing else.
 
         Raises: PoolError.
         """
-        self._probing = self._hangs.waited_for = True
+        self._probing = True
         self.epochs.advance(0)
         self.prober.ask(by_turns(self.prober.newest))
         while not self._stopped() and (not self.prober.idle or self._busy):
-            self._step(lambda: self._returned() or self._probes() or self._suspected())
+            self._step(lambda: self._returned() or self._probes())
         self.recorder.complete = True
         self._tick(final=True)
 
@@ -161,14 +138,10 @@ class Scheduler:
         self.lanes.wait(TICK_SECONDS)
         if time.monotonic() - self._last_tick > SHOWN_SECONDS:
             self._tick()
-        if time.monotonic() - self._last_trim > TRIM_SECONDS:
-            self._last_trim = time.monotonic()
-            _trim()
 
     @property
     def _busy(self) -> bool:
-        tests = any(lane.left for lane in self.lanes.workers)
-        return tests or bool(self.lanes.returned) or self._hangs.waiting
+        return bool(self.lanes.returned) or any(lane.left for lane in self.lanes.workers)
 
     def _over(self) -> bool:
         if self._stopped() or self._time_is_up():
@@ -182,14 +155,12 @@ class Scheduler:
     # -- the next work ------------------------------------------------------------------------
 
     def _next_range(self) -> list[Order]:
-        """Orders for an idle lane: tests and probes by turns. Where epochs wait for runs that look
-        like hangs, these come when nothing else is left to do.
-        """
+        """Orders for an idle lane: tests and probes by turns."""
         if orders := self._returned():
             return orders
         self._turn = not self._turn
         by_turn = (self._probes, self._tests) if self._turn else (self._tests, self._probes)
-        return by_turn[0]() or by_turn[1]() or self._suspected()
+        return by_turn[0]() or by_turn[1]()
 
     def _returned(self) -> list[Order]:
         return [self.lanes.returned.popleft()] if self.lanes.returned else []
@@ -207,17 +178,15 @@ class Scheduler:
         orders: list[Order] = []
         most = max(1, min(self._at_once, len(self.prober) // (2 * len(self.lanes.workers))))
         while len(orders) < most and (probe := self.prober.next()):
-            orders.append(Order(probe, self.prober.levels_of(probe)))
+            orders.append(Order(probe, self.prober.levels_of(probe), self._probing))
         return orders
 
     def _suspected(self) -> list[Order]:
-        """One that gets the whole time limit, unless hangs like it are confirmed."""
-        suspect = self._hangs.next() if self._hangs.waited_for else None
-        if suspect is None:
+        """One that gets the whole time limit."""
+        if (row := self._hangs.next()) is None:
             return []
-        test, known = suspect
-        levels = self.prober.levels_of(test) if isinstance(test, Probe) else {}
-        return [Order(test, levels, patient=not known, hang=known)]
+        probed = {row.backend: tuple(self.prober.levels[row.backend])}
+        return [Order(row.test, probed if isinstance(row.test, Probe) else {}, patient=True)]
 
     @property
     def _at_once(self) -> int:
@@ -243,9 +212,9 @@ class Scheduler:
         if evidence.suspected:
             self._suspect(replace(evidence.suspected, test=test), evidence)
         else:
-            self._hangs.decided(evidence)
+            decided = self._hangs.decided(evidence)
             self._keep(evidence)
-            if isinstance(test, Probe) and not self._hangs.gave_up(test):
+            if isinstance(test, Probe) and not decided:
                 self._answer(test, evidence)
         self._faults_in_a_row = self._faults_in_a_row + 1 if evidence.status == FAULT else 0
         if self._faults_in_a_row >= PATIENCE:
@@ -261,10 +230,9 @@ class Scheduler:
         self.prober.finished(probe, outcomes)
 
     def _suspect(self, row: HangRow, evidence: Evidence) -> None:
-        if row.late:
-            self._keep(evidence)  # it counts as a hang until it is decided
+        self._keep(evidence)  # it counts as a hang until it is decided
         self._hangs.add(row)
-        if isinstance(row.test, Probe) and row.late:
+        if isinstance(row.test, Probe):
             self.prober.finished(row.test, {})
         tests = self.recorder.figures.tests - self._tests_before
         if warning := self._hangs.most(tests):
@@ -300,19 +268,6 @@ class Scheduler:
 
     # -- the end ------------------------------------------------------------------------------
 
-    def _settle(self) -> None:
-        """Lets lanes finish the tests that they are at, for some seconds, unless the user waits."""
-        deadline = time.monotonic() + SETTLE_SECONDS
-        done = {lane: lane.done for lane in self.lanes.workers}
-        while not self._stopped() and time.monotonic() < deadline:
-            if not any(lane.left and lane.done == done[lane] for lane in self.lanes.workers):
-                break
-            self._wait()
-        for lane in self.lanes.workers:
-            if lane.left:
-                lane.drop()
-        self.lanes.returned.clear()
-
     def _confirm_hangs(self) -> None:
         """Runs suspected hangs with the whole time limit, one test of each pattern."""
         if not (patterns := self._hangs.patterns()) or self._stopped():
@@ -321,8 +276,7 @@ class Scheduler:
             f"the campaign is over; confirming {counted(patterns, 'suspected hang')} with the "
             "whole time limit (Ctrl-C ends it, --resume goes on with it)"
         )
-        self._hangs.waited_for = True
-        while not self._stopped() and self._busy:
+        while not self._stopped() and (self._busy or self._hangs.waiting):
             self._step(lambda: self._returned() or self._suspected())
 
     def _reduce_rest(self) -> None:
@@ -352,11 +306,7 @@ class Scheduler:
             self._wait()
             self._over_at = max(self._over_at, begun + granted())
         if left := self.recorder.open():
-            minutes = math.ceil(self.reducer.missing(workers) / 60)
-            self.observer.note(
-                f"{counted(left, 'finding')} not reduced, for want of about "
-                f"{counted(minutes, 'minute')}; nnfuzz reduce goes on"
-            )
+            self.observer.note(f"{counted(left, 'finding')} not reduced; nnfuzz reduce goes on")
 
     # -- figures ------------------------------------------------------------------------------
 

@@ -146,6 +146,8 @@ class Session:
             gc.disable()  # a sixth of the time up to the first test, in which little is garbage
             self._open(stack)
             gc.enable()
+            gc.freeze()  # what is there by now stays
+            stack.callback(gc.unfreeze)
             self._stack = stack.pop_all()
         return self
 
@@ -206,13 +208,8 @@ class Session:
         """The result of the campaign up to now."""
         self.store.sessions.touch()
         self.store.flush()
-        summary = summarise(
-            self.store,
-            self.config,
-            self.recorder.figures,
-            cpu_ms=self.scheduler.cpu_ms(),
-            reduce_seconds_missing=self.scheduler.reducer.missing(self.config.workers),
-        )
+        cpu_ms = self.scheduler.cpu_ms()
+        summary = summarise(self.store, self.config, self.recorder.figures, cpu_ms=cpu_ms)
         return CampaignResult.of(self.store, summary)
 
     def save_support(self) -> None:

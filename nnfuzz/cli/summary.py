@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -44,7 +43,6 @@ def summary_text(result: CampaignResult, config: CampaignConfig) -> str:
         why=WHY,
         compared_any=_any_compared(s),
         avoided=by_operator(s.avoided),
-        minutes=math.ceil(s.reduce_seconds_missing / 60),
     )
 
 

@@ -201,8 +201,7 @@ class HangStatus(StrEnum):
 class HangRow:
     """A run that looks like a hang, kept from its first occurrence on.
 
-    seconds: for which it had been waited. signature: that it will have if it is one. late: whether
-    epochs do not wait for it, and take it for one.
+    seconds: for which it had been waited. signature: that it will have if it is one.
     """
 
     test: TestId
@@ -211,5 +210,4 @@ class HangRow:
     stage: str
     seconds: float
     signature: str
-    late: bool
     status: HangStatus = HangStatus.UNCONFIRMED

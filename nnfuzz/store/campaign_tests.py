@@ -105,11 +105,8 @@ class Hangs(Table):
     """One row per test and backend, from the moment at which its run is suspected."""
 
     def add(self, row: HangRow) -> None:
-        """Keeps a suspected run. The row of an earlier session stays, but becomes late if the new
-        one is.
-        """
-        conflict = "ON CONFLICT DO UPDATE SET late = max(late, excluded.late)"
-        self._db.put("hangs", row, conflict)
+        """Keeps a suspected run, unless it is kept already."""
+        self._db.put("hangs", row, "ON CONFLICT DO NOTHING")
 
     def rows(self) -> list[HangRow]:
         """Returns all of them, probes first and then by index."""

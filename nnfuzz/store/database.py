@@ -47,8 +47,8 @@ CREATE TABLE occurrences (signature TEXT NOT NULL, test TEXT NOT NULL, idx INTEG
     tried INTEGER NOT NULL, title TEXT NOT NULL, PRIMARY KEY (signature, test))
     WITHOUT ROWID, STRICT;
 CREATE TABLE hangs (test TEXT NOT NULL, backend TEXT NOT NULL, level TEXT NOT NULL,
-    stage TEXT NOT NULL, seconds REAL NOT NULL, signature TEXT NOT NULL, late INTEGER NOT NULL,
-    status TEXT NOT NULL, PRIMARY KEY (test, backend)) WITHOUT ROWID, STRICT;
+    stage TEXT NOT NULL, seconds REAL NOT NULL, signature TEXT NOT NULL, status TEXT NOT NULL,
+    PRIMARY KEY (test, backend)) WITHOUT ROWID, STRICT;
 CREATE TABLE events (id INTEGER PRIMARY KEY, at REAL NOT NULL, test TEXT NOT NULL,
     kind TEXT NOT NULL, backend TEXT NOT NULL, stage TEXT NOT NULL, signal TEXT NOT NULL,
     message TEXT NOT NULL, details TEXT NOT NULL) STRICT;

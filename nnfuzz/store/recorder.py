@@ -146,9 +146,9 @@ class Recorder:
         if test:
             self.recorded.add(test.index)
             self.figures.add(test)
-            for signature in test.failures:
-                first = self._first_tests.setdefault(signature, test.index)
-                self._first_tests[signature] = min(first, test.index)
+            for failure in evidence.confirmed:
+                first = self._first_tests.setdefault(failure.signature.hash, test.index)
+                self._first_tests[failure.signature.hash] = min(first, test.index)
         if occurrences:
             self._listed = None
             self._count(findings, occurrences)

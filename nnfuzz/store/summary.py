@@ -17,7 +17,7 @@ from nnfuzz.backend.releases import release_of
 from nnfuzz.base.files import write_atomically
 from nnfuzz.base.reading import read, read_fields
 from nnfuzz.base.untrusted import read_json
-from nnfuzz.base.writing import ROUNDED, as_json, fields_as_json
+from nnfuzz.base.writing import as_json, fields_as_json
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.rows import AvoidedRow, FindingRow, FlakyRow, HangRow
 from nnfuzz.store.recorder import DESIGN, NO_CHANGE
@@ -93,10 +93,9 @@ class Summary:
 
     seconds: wall, of all sessions. phase_ms: median of each phase of a test. cpu_ms: see
     nnfuzz.campaign.scheduler.Scheduler.cpu_ms. sut_share: share of these in compilers;
-    sut_shares: by backend. not_run: indexes without a test, by reason. unreduced: findings;
-    reduce_seconds_missing: estimated for these. known_unseen: hashes of known failures that did
-    not occur. avoided: items that generation avoids. refusals: answers to models that must be
-    refused, in campaigns of such.
+    sut_shares: by backend. not_run: indexes without a test, by reason. known_unseen: hashes of
+    known failures that did not occur. avoided: items that generation avoids. refusals: answers to
+    models that must be refused, in campaigns of such.
     """
 
     tests: int = 0
@@ -115,7 +114,6 @@ class Summary:
     merged: int = 0
     signatures: tuple[Mapping[str, object], ...] = ()
     unreduced: int = 0
-    reduce_seconds_missing: float = field(default=0.0, metadata=ROUNDED)
     not_reduced: Mapping[str, str] = field(default_factory=dict)
     regressions: Changes = field(default_factory=Changes)
     known: int = 0

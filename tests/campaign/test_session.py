@@ -20,7 +20,7 @@ import drive
 import stub_producer
 
 from nnfuzz.base.writing import as_json
-from nnfuzz.campaign import writer
+from nnfuzz.campaign import session
 from nnfuzz.campaign.lane_jobs import PATIENCE
 from nnfuzz.campaign.lanes import PoolError
 from nnfuzz.campaign.session import run_campaign
@@ -125,7 +125,7 @@ def test_a_finding_that_cannot_be_written_costs_one_test(tmp_path, monkeypatch):
     def fail(*arguments):
         raise ValueError("no template")
 
-    monkeypatch.setattr(writer, "write_finding", fail)
+    monkeypatch.setattr(session, "write_finding", fail)
     result = run(tmp_path / "campaign", 1, "wrong_1111", "liar", learn=False)
     assert (result.summary.faults, result.findings) == (1, [])
     with Store.open(tmp_path / "campaign", write=False) as store:

@@ -17,10 +17,9 @@ from nnfuzz.store.summary import (
 )
 from nnfuzz.testcase.identity import Numbered
 
-HANG = HangRow(Numbered(1, 19), "toy", "O0", "compile", 30.0, "5i6", late=True)
+HANG = HangRow(Numbered(1, 19), "toy", "O0", "compile", 30.0, "5i6")
 WHOLE = Summary(
     tests=3,
-    reduce_seconds_missing=1.5,
     unconfirmed_hangs=(HANG,),
     regressions=Changes("1.0", "2.0", ("a",)),
     refusals={"cycle": {"toy": {"refused": 3}}},

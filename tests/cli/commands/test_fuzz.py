@@ -6,11 +6,12 @@ import pytest
 
 from nnfuzz.cli.commands.fuzz import exit_code, nothing_ran
 from nnfuzz.cli.errors import FAULT, FINDINGS, OK, USAGE
-from nnfuzz.store.summary import Summary, SuspectedHang
+from nnfuzz.records.rows import HangRow
+from nnfuzz.store.summary import Summary
 from nnfuzz.testcase.identity import Numbered
 from tests.command import nnfuzz
 
-HANG = SuspectedHang(Numbered(1, 19), "toy", "O0", "compile", 30.0)
+HANG = HangRow(Numbered(1, 19), "toy", "O0", "compile", 30.0, "5i6")
 
 
 @pytest.mark.parametrize(
