@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import sys
 
-from nnfuzz.backend.outcome import OutcomeKind
-from nnfuzz.records.rows import HangRow
+from nnfuzz.records.rows import HangRow, HangStatus
 from nnfuzz.store.evidence import Evidence
 from nnfuzz.store.recorder import Recorder
 from nnfuzz.testcase.identity import TestId
 
+Decision = tuple[TestId, str, HangStatus]
+"""Test, backend, and the result of the run that looked like a hang."""
 SOME = 5  # hangs that are no accident
 
 
@@ -35,7 +36,7 @@ class SuspectedHangs:
     def add(self, row: HangRow) -> None:
         """Keeps a test that looks like a hang."""
         self._count += 1
-        self._recorder.suspect(row)
+        self._recorder.store.hangs.add(row)
         self._waiting.setdefault(row.signature, []).append(row)
 
     def next(self) -> HangRow | None:
@@ -48,27 +49,28 @@ class SuspectedHangs:
                 return row
         return None
 
-    def decided(self, evidence: Evidence) -> bool:
-        """Settles a suspected test by its evidence, and with it all of its pattern if it hangs;
-        returns whether it was a suspected one.
+    def decided(self, evidence: Evidence) -> list[Decision]:
+        """Decides a suspected run by the evidence of its test, and if it hangs all of its pattern;
+        nothing for other tests.
         """
         row = self._asked.pop(evidence.test, None)
         if row is None:
-            return False
-        hangs = {f.signature.hash for f in evidence.confirmed if f.kind is OutcomeKind.TIMEOUT}
-        if row.signature in hangs:
+            return []
+        confirmed = {failure.signature.hash for failure in evidence.confirmed}
+        flaky = {failure.signature.hash for failure in evidence.flaky}
+        if row.signature in confirmed:
             for other in self._waiting.pop(row.signature, ()):
                 self._recorder.same_hang(other)
-        return True
+            return [(row.test, row.backend, HangStatus.CONFIRMED)]
+        status = HangStatus.FLAKY if row.signature in flaky else HangStatus.ANSWERED
+        return [(row.test, row.backend, status)]
+
+    def __len__(self) -> int:
+        return len(self._asked) + sum(map(len, self._waiting.values()))
 
     def patterns(self) -> int:
         """How many patterns wait for their confirmation."""
         return sum(bool(rows) for rows in self._waiting.values())
-
-    @property
-    def waiting(self) -> bool:
-        """Whether some test is being confirmed or has to be."""
-        return bool(self._asked or self.patterns())
 
     def most(self, tests: int) -> str:
         """A warning, returned once, if most tests look like hangs; otherwise "". tests: those that

@@ -12,12 +12,12 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from nnfuzz.base.text import one_line
 from nnfuzz.campaign.epochs import Epochs, Indexes
-from nnfuzz.campaign.hangs import SuspectedHangs
+from nnfuzz.campaign.hangs import Decision, SuspectedHangs
 from nnfuzz.campaign.lane_jobs import PATIENCE, LaneJob, LaneReport, Order, RunTests
 from nnfuzz.campaign.lanes import Lanes, LaneSlot, PoolError
 from nnfuzz.campaign.reducing import Reducer
@@ -213,7 +213,7 @@ class Scheduler:
             self._suspect(replace(evidence.suspected, test=test), evidence)
         else:
             decided = self._hangs.decided(evidence)
-            self._keep(evidence)
+            self._keep(evidence, decided)
             if isinstance(test, Probe) and not decided:
                 self._answer(test, evidence)
         self._faults_in_a_row = self._faults_in_a_row + 1 if evidence.status == FAULT else 0
@@ -238,13 +238,13 @@ class Scheduler:
         if warning := self._hangs.most(tests):
             self.observer.note(warning)
 
-    def _keep(self, evidence: Evidence) -> None:
+    def _keep(self, evidence: Evidence, hangs: Sequence[Decision] = ()) -> None:
         for event in evidence.events:
             if event.kind == FAULT:
                 self.faults += 1
                 self._announce(event)
         try:
-            self.recorder.record(evidence)
+            self.recorder.record(evidence, hangs)
         except (OSError, StoreError, *DAMAGE):
             raise
         except Exception as error:  # a finding that nnfuzz cannot write costs its test alone
@@ -276,7 +276,7 @@ class Scheduler:
             f"the campaign is over; confirming {counted(patterns, 'suspected hang')} with the "
             "whole time limit (Ctrl-C ends it, --resume goes on with it)"
         )
-        while not self._stopped() and (self._busy or self._hangs.waiting):
+        while not self._stopped() and (self._busy or len(self._hangs)):
             self._step(lambda: self._returned() or self._suspected())
 
     def _reduce_rest(self) -> None:
@@ -347,6 +347,7 @@ class Scheduler:
         figures, seconds = self.recorder.figures, self.seconds()
         session = max(1e-9, self.recorder.store.sessions.seconds())
         rate = (figures.tests - self._tests_before) / session
+        buckets = self.recorder.store.occurrences.buckets()
         return CampaignSnapshot(
             phase=phase or self._phase(),
             seconds=seconds,
@@ -355,15 +356,15 @@ class Scheduler:
             rate=rate,
             outcomes=dict(figures.outcomes),
             findings=len(self.recorder.findings()),
-            occurrences=self.recorder.buckets.get("finding", 0),
+            occurrences=buckets.get("finding", 0),
             faults=self.faults,
             sut_share=self.sut_share(),
             decided=self.prober.decided(),
             signatures=len(self.prober.keys) if self.config.learn else 0,
-            flaky=self.recorder.buckets.get("flaky", 0),
+            flaky=buckets.get("flaky", 0),
             unreduced=self.recorder.open() if self.config.reduce else 0,
             waiting=tuple(self._held_up()),
-            suspects=len(self.recorder.unconfirmed),
+            suspects=len(self._hangs),
         )
 
     def _held_up(self) -> Iterator[str]:

@@ -45,14 +45,12 @@ class Occurrences(Table):
             WHERE bucket = 'flaky' GROUP BY signature ORDER BY count(*) DESC, signature"""
         return list(self._db.records(FlakyRow, query))
 
-    def first_tests(self) -> dict[str, int]:
-        """Returns for each signature the lowest index of a test in which it was confirmed, whether
-        or not it is to be ignored.
+    def confirmed_before(self, index: int) -> list[str]:
+        """Returns the signatures that were confirmed in tests below an index, whether or not they
+        are to be ignored.
         """
-        query = """
-            SELECT signature, min(idx) FROM occurrences
-            WHERE bucket != 'flaky' AND idx IS NOT NULL GROUP BY signature"""
-        return dict(self._db.execute(query).fetchall())
+        query = "SELECT DISTINCT signature FROM occurrences WHERE bucket != 'flaky' AND idx < ?"
+        return [signature for (signature,) in self._db.execute(query, index)]
 
     def of_probes(self) -> dict[TestId, dict[str, str]]:
         """Returns probe -> signature -> "BACKEND KIND STAGE" of the failures confirmed in it."""

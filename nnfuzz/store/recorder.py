@@ -44,11 +44,10 @@ WriteFinding = Callable[[Path, Failure, Evidence], None]
 class Recorder:
     """Writes to the store, and holds the findings of the campaign in memory.
 
-    recorded: indexes whose tests are recorded. unconfirmed: tests with a run that looks like a
-    hang. complete: whether every index of the campaign is recorded. rows: signature -> finding.
-    reductions: signature -> result, without its graph. suspects: signature -> cause that it may
-    have. under_reduction: signatures whose folders a reduction reads and
-    writes. buckets: number of occurrences by bucket.
+    recorded: indexes whose tests are recorded. complete: whether every index of the campaign is
+    recorded. rows: signature -> finding. reductions: signature -> result, without its graph.
+    suspects: signature -> cause that it may have. under_reduction: signatures whose folders a
+    reduction reads and writes.
     """
 
     def __init__(
@@ -71,10 +70,8 @@ class Recorder:
         """
         self.store = store
         self.recorded = IndexSet(store.tests.done(), part)
-        self.unconfirmed = {row.test for row in store.hangs.unconfirmed()}
         self.complete = False
         self._variables = variables or {}
-        self._first_tests = store.occurrences.first_tests()
         self.figures = Statistics()
         self.rows = {row.signature: row for row in store.signatures.rows()}
         self.reductions = store.reductions.rows()
@@ -87,7 +84,6 @@ class Recorder:
         """Signature -> causes that it is proven not to have."""
         self._reached: dict[tuple[str, ...], dict[Pattern, str]] = {}
         """`_suspect_group` -> pattern of a reduced model -> cause."""
-        self.buckets = store.occurrences.buckets()
         self._regressions = regressions
         self._longest = longest
         self._ignored = KnownFailures.stored(known)
@@ -125,9 +121,13 @@ class Recorder:
         hit = result.cause in known.hashes or known.has(result.all_keys, row.kind)
         return hit or known.fits(names, row.kind, row.stage, result.graph)
 
-    def record(self, evidence: Evidence) -> None:
+    def record(
+        self, evidence: Evidence, hangs: Iterable[tuple[TestId, str, HangStatus]] = ()
+    ) -> None:
         """Records one test. Rows of findings are kept for good at once, others with the next
         `Store.flush`. A hang that is decided leaves the row of its test as epochs have seen it.
+
+        hangs: decisions on runs of it that looked like hangs.
         """
         evidence = evidence if evidence.row else with_row(evidence, self._variables)
         test = evidence.row
@@ -141,27 +141,17 @@ class Recorder:
             if bucket == "finding" and self._is_first(signature, evidence):
                 findings.append(self._finding(failure, evidence))
         occurrences += [_occurrence(failure, evidence, "flaky") for failure in evidence.flaky]
-        hangs = self._settled_hangs(evidence)
         self.store.record(test, findings, occurrences, evidence.events, hangs)
         if test:
             self.recorded.add(test.index)
             self.figures.add(test)
-            for failure in evidence.confirmed:
-                first = self._first_tests.setdefault(failure.signature.hash, test.index)
-                self._first_tests[failure.signature.hash] = min(first, test.index)
         if occurrences:
-            self._listed = None
             self._count(findings, occurrences)
         if findings:
             for row in findings:
                 self.suspects.pop(row.signature, None)
                 self._suspect(row)
             self.store.flush()
-
-    def suspect(self, row: HangRow) -> None:
-        """Records a run that looks like a hang."""
-        self.store.hangs.add(row)
-        self.unconfirmed.add(row.test)
 
     def same_hang(self, row: HangRow) -> None:
         """Counts a test that looks like a hang of a confirmed signature as one."""
@@ -170,9 +160,7 @@ class Recorder:
         occurrence = Occurrence(row.signature, row.test, bucket, kind, row.level)
         decided = ((row.test, row.backend, HangStatus.CONFIRMED),)
         self.store.record(occurrences=(occurrence,), hangs=decided)
-        self.unconfirmed.discard(row.test)
         self._count((), [occurrence])
-        self._listed = None
 
     def known_in(self, epoch: int) -> list[str]:
         """The signatures of which tests of an epoch know: those to be ignored, and those that a
@@ -180,24 +168,12 @@ class Recorder:
         since they may still be under way.
         """
         before = begins(epoch - 1, self._longest)
-        earlier = (hash_ for hash_, index in self._first_tests.items() if index < before)
-        return sorted({*self._ignored.hashes, *earlier})
+        return sorted({*self._ignored.hashes, *self.store.occurrences.confirmed_before(before)})
 
     @property
     def ignored(self) -> list[str]:
         """The signatures that the user has asked to ignore."""
         return sorted(self._ignored.hashes)
-
-    def _settled_hangs(self, evidence: Evidence) -> tuple[tuple[TestId, str, HangStatus], ...]:
-        """(test, backend, status) of each run of a test that looked like a hang."""
-        if evidence.test not in self.unconfirmed:
-            return ()
-        self.unconfirmed.discard(evidence.test)
-        ran = evidence.row.outcomes if evidence.row else {o.backend for o in evidence.outcomes}
-        status = dict.fromkeys(ran, HangStatus.ANSWERED)
-        status |= {f.backend: HangStatus.FLAKY for f in evidence.flaky if _hangs(f)}
-        status |= {f.backend: HangStatus.CONFIRMED for f in evidence.confirmed if _hangs(f)}
-        return tuple((evidence.test, backend, decided) for backend, decided in status.items())
 
     def findings(self) -> list[FindingRow]:
         """As Store.findings, but from memory and without `by_levels`."""
@@ -316,7 +292,6 @@ class Recorder:
         self._known.add(signature)
         self.store.signatures.turn_known(signature)
         self.store.flush()  # before the folder goes
-        self.buckets = self.store.occurrences.buckets()
         shutil.rmtree(self.store.folder / row.folder, ignore_errors=True)
         return row
 
@@ -373,13 +348,13 @@ class Recorder:
         return any(names[other.signature] == names[row.signature] for other in others)
 
     def _count(self, findings: Sequence[FindingRow], occurrences: Sequence[Occurrence]) -> None:
+        self._listed = None
         for row in findings:
             new = row.signature not in self.rows
             self.rows[row.signature] = row
             if new and not row.folder.startswith(SUSPECTS):
                 self._announce(row)
         for occurrence in occurrences:
-            self.buckets[occurrence.bucket] = self.buckets.get(occurrence.bucket, 0) + 1
             known = self.rows.get(occurrence.signature)
             if known and occurrence.bucket == "finding":
                 self.rows[known.signature] = replace(known, occurrences=known.occurrences + 1)
@@ -410,7 +385,3 @@ def _occurrence(failure: Failure, evidence: Evidence, bucket: str) -> Occurrence
         tried,
         failure.signature.title if bucket == "flaky" else "",
     )
-
-
-def _hangs(failure: Failure) -> bool:
-    return failure.kind is OutcomeKind.TIMEOUT

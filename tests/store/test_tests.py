@@ -28,7 +28,7 @@ def test_what_there_is_to_learn_from_tests(store):
     store.record(row, (), (seen, flaky))
     store.record(TestRow(5, "run", 2))
     assert list(store.tests.rows(0, 5)) == [row] and next(store.tests.rows()) == row
-    assert store.occurrences.first_tests() == {"a": 1}
+    assert store.occurrences.confirmed_before(2) == ["a"]
 
 
 def test_features_and_times_of_tests(store):
