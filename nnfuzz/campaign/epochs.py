@@ -84,14 +84,11 @@ class Epochs:
 
     def _begin(self) -> None:
         """Decides the next epoch, and begins it."""
-        store = self._recorder.store
-        self._learner.avoid_failing(store.occurrences.of_probes)
         self.number += 1
         if (decided := self._learner.knowledge(self.number)) is not None:
             self._decided_for, self.knowledge = self.number, decided
-            store.restraints.set_epoch(
-                self.number, decided.refused, decided.reasons, decided.avoided
-            )
+            restraints = self._recorder.store.restraints
+            restraints.set_epoch(self.number, decided.refused, decided.reasons, decided.avoided)
         case = self.knowledge.applied(self._config.case)
         self._enter(self.number, self._decided_for, case)
         if not self.number and self._config.probe:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from nnfuzz.base.text import one_line
@@ -35,7 +35,6 @@ TICK_SECONDS, LEAST_TICK_SECONDS = 0.25, 0.01
 SHOWN_SECONDS = 0.5  # between two looks at how far the campaign is, which cost more than a test
 RANGE_SECONDS, MOST_AT_ONCE = 1.0, 32
 """How long a range of tests should take, and how many tests it may have."""
-HELD_UP_SECONDS = 10.0  # for which a lane has waited for a compiler when that is shown
 MOST_ANNOUNCED = 5
 """How many different faults a session prints at most. The table `events` holds all of them."""
 
@@ -363,16 +362,8 @@ class Scheduler:
             signatures=len(self.prober.keys) if self.config.learn else 0,
             flaky=buckets.get("flaky", 0),
             unreduced=self.recorder.open() if self.config.reduce else 0,
-            waiting=tuple(self._held_up()),
             suspects=len(self._hangs),
         )
-
-    def _held_up(self) -> Iterator[str]:
-        """The tests at which lanes wait for compilers, the longest first."""
-        waits = {lane: lane.sandbox.waited for lane in self.lanes.workers if lane.left}
-        for lane in sorted(waits, key=lambda lane: -waits[lane]):
-            if waits[lane] > HELD_UP_SECONDS:
-                yield f"{lane.left[0].test}, {waits[lane]:.0f} s"
 
     def _phase(self) -> str:
         if self._over_at is not None:

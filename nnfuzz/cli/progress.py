@@ -135,9 +135,8 @@ def _about(s: CampaignSnapshot) -> list[str]:
 
 
 def _hangs(s: CampaignSnapshot) -> str:
-    """The work that the campaign waits for, beside the tests."""
-    waiting = f": waiting for {s.waiting[0]}" if s.waiting else ""
-    return f", {counted(s.suspects, 'suspected hang')}{waiting}" if s.suspects else ""
+    """Runs that are confirmed at the end."""
+    return f", {counted(s.suspects, 'suspected hang')}" if s.suspects else ""
 
 
 def _probed(s: CampaignSnapshot) -> str:

@@ -13,14 +13,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from nnfuzz.feedback.probe import Prober
-from nnfuzz.feedback.support import INSTANCES
 from nnfuzz.feedback.throttle import Throttle, by_operator
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.observer import counted
 from nnfuzz.records.rows import AvoidedRow, TestRow
 from nnfuzz.testcase.case import CaseConfig
-from nnfuzz.testcase.identity import Probe, TestId
 
 REPORTED_GROWTH = 1.2  # of the number of refused signatures until it is reported again
 
@@ -63,23 +61,6 @@ class Learner:
         """Learns from the tests of an epoch."""
         gone = self._prober.left(()) - self._prober.left(self.refused)
         self._report(self._throttle.learn(tests, gone | self.refused))
-
-    def avoid_failing(self, failures: Callable[[], Mapping[TestId, Mapping[str, str]]]) -> None:
-        """Avoids the signatures whose single-operator models all fail.
-
-        failures: returns, for each probe that failed, the kind of each of its failures by
-        signature.
-        """
-        failing = sorted(self._prober.failing())
-        if not failing:
-            return
-        by_probe, before = failures(), {*self._throttle.avoided}
-        for key in failing:
-            probes = [by_probe.get(Probe(key, number), {}) for number in range(INSTANCES)]
-            if all(probes):
-                signature = min(signature for found in probes for signature in found)
-                self._throttle.avoid(key, signature, "fails by itself")
-        self._report(row for row in self._throttle.avoided if row not in before)
 
     def knowledge(self, epoch: int) -> Knowledge | None:
         """What the next epoch does not generate; None if that is as in the epoch before."""

@@ -369,14 +369,6 @@ class Prober:
         others = (k for k in self._of_operator[key.operator] if k.exporter == key.exporter)
         return any(k in table.entries and table.entries[k].status == OK for k in others)
 
-    def failing(self) -> dict[SupportKey, str]:
-        """Signatures whose probes all failed on some backend, with "backend: why"."""
-        return {
-            key: f"{name}: {why}"
-            for name, table in self.tables.items()
-            for key, why in table.failing().items()
-        }
-
     def left(self, refused: Collection[SupportKey]) -> set[SupportKey]:
         """The signatures, without exporters, that some exporter is left for."""
         refused = self.expanded(refused)

@@ -6,8 +6,8 @@ statement that it is not implemented; `failing` once every probe failed and at l
 failed in another way.
 
 Only unsupported signatures are refused for generation. A failing signature is a finding, be it a
-wrong result, an exception or a crash: generation keeps away from it as from other findings that
-keep occurring (nnfuzz.feedback.throttle), except in the tests that are made without restraint.
+wrong result, an exception or a crash: generation keeps away from it once it keeps occurring in
+tests (nnfuzz.feedback.throttle), except in those that are made without restraint.
 """
 
 from __future__ import annotations

@@ -104,11 +104,6 @@ class Throttle:
             added += new
         return added
 
-    def avoid(self, item: SupportKey, signature: str, why: str) -> None:
-        """Avoids an item whose models all fail. signature: of one of the failures."""
-        if self.threshold and item not in self._rows and self._admissible(item, ()):
-            self._rows[item] = AvoidedRow(str(item), signature, why)
-
     def _worst(self, refused: Collection[SupportKey]) -> list[AvoidedRow]:
         """The item most associated with failing in one way: all its dtypes where enough fail."""
         tests = self._restrained()

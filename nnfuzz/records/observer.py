@@ -26,8 +26,8 @@ class CampaignSnapshot:
     """The state of a running campaign, for people.
 
     left: seconds until the limit, if known. decided: number of signatures that are known to be
-    supported or refused. flaky: failures that did not repeat. waiting: runs that look like hangs,
-    the longest first. suspects: hangs that are not confirmed yet. unreduced: findings.
+    supported or refused. flaky: failures that did not repeat. suspects: hangs that are not
+    confirmed yet. unreduced: findings.
     """
 
     phase: str
@@ -44,7 +44,6 @@ class CampaignSnapshot:
     signatures: int = 0
     flaky: int = 0
     unreduced: int = 0
-    waiting: tuple[str, ...] = ()
     suspects: int = 0
 
 

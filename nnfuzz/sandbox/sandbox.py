@@ -119,15 +119,6 @@ class Sandbox:
         return self._process.pid if self._process and self._process.ended is None else None
 
     @property
-    def waited(self) -> float:
-        """Seconds since the current part of the job began, in which somebody looked after it; 0
-        without one, or while it starts.
-        """
-        if self._job is None or self._process is None or not self._process.ready:
-            return 0.0
-        return self._job.clock.seconds
-
-    @property
     def stage(self) -> str:
         """The stage of the job in hand that the service reported last."""
         process = self._process

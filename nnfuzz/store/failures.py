@@ -52,16 +52,6 @@ class Occurrences(Table):
         query = "SELECT DISTINCT signature FROM occurrences WHERE bucket != 'flaky' AND idx < ?"
         return [signature for (signature,) in self._db.execute(query, index)]
 
-    def of_probes(self) -> dict[TestId, dict[str, str]]:
-        """Returns probe -> signature -> "BACKEND KIND STAGE" of the failures confirmed in it."""
-        query = """
-            SELECT test, signature, kind FROM occurrences
-            WHERE bucket != 'flaky' AND idx IS NULL ORDER BY test, signature"""
-        by_probe: dict[TestId, dict[str, str]] = {}
-        for test, signature, kind in self._db.execute(query):
-            by_probe.setdefault(parse_id(test), {})[signature] = kind
-        return by_probe
-
     def counts_in(self, bucket: str) -> dict[str, int]:
         """Returns how often each signature occurred in a bucket."""
         query = "SELECT signature, count(*) FROM occurrences WHERE bucket = ? GROUP BY signature"

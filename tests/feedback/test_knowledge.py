@@ -14,7 +14,6 @@ from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.rows import TestRow
 from nnfuzz.testcase.case import CaseConfig
-from nnfuzz.testcase.identity import Probe
 
 ADD, EXP = (SupportKey("direct", op, "(int8)->int8") for op in ("Add", "Exp"))
 
@@ -74,15 +73,6 @@ def test_what_keeps_failing_is_avoided(learner, notes):
     (row,) = learner.knowledge(0).avoided
     assert row.item == str(EXP.signature) and len(notes) == 1
     assert learner.knowledge(1) is None
-
-
-def test_what_fails_by_itself_is_avoided(learner, prober, notes):
-    for instance in range(INSTANCES):
-        prober.answers.add("toy", EXP, instance, {"O0": ProbeAnswer("failing", "wrong")})
-    prober.ask([EXP])
-    failures = {Probe(EXP, n): {"wrong": "toy mismatch compare"} for n in range(INSTANCES)}
-    learner.avoid_failing(lambda: failures)
-    assert [row.item for row in learner.knowledge(0).avoided] == [str(EXP)] and len(notes) == 1
 
 
 def test_a_refusal_in_a_test_has_the_signature_probed(prober):

@@ -112,7 +112,7 @@ def test_one_good_instance_saves_the_signature(prober):
 def test_what_always_fails_is_failing_and_not_refused(prober, answers):
     prober.ask([KEYS[0]])
     answer(prober, *answers)
-    assert prober.refused() == {} and prober.failing().keys() == {KEYS[0]}
+    assert prober.refused() == {} and prober.tables["toy"].failing().keys() == {KEYS[0]}
     assert prober.idle
 
 
@@ -122,7 +122,7 @@ def test_what_an_exporter_says_counts_too(prober):
         prober.not_produced(
             prober.next(), NotProduced(Probe(KEYS[0], 0), "export", "cannot export")
         )
-    assert prober.failing() == {KEYS[0]: "toy: export: cannot export"}
+    assert prober.tables["toy"].failing() == {KEYS[0]: "export: cannot export"}
     for _ in range(INSTANCES):
         prober.not_produced(
             prober.next(), NotProduced(Probe(KEYS[0], 0), "export", "no", unsupported=True)

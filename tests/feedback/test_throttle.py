@@ -121,10 +121,3 @@ def test_something_is_left_to_generate():
     refused = {SupportKey.parse(key) for key in KEYS if key != EXP}
     assert throttle().learn(some, refused) == []
     assert items(throttle().learn(some)) == [EXP]
-
-
-def test_what_fails_by_itself_is_avoided_at_once():
-    made = throttle()
-    made.avoid(SupportKey.parse(f"direct:{EXP}"), "a", "always")
-    (row,) = made.avoided
-    assert (row.item, row.signature, row.share) == (f"direct:{EXP}", "a", 1.0)

@@ -19,7 +19,6 @@ def test_confirmed_failures_are_found_by_test_and_by_probe(store):
     table.add(occurrence("b", Numbered(1, 1), bucket="flaky"))
     table.add(occurrence("a", PROBE))
     assert [table.confirmed_before(index) for index in (3, 4)] == [[], ["a"]]
-    assert table.of_probes() == {PROBE: {"a": KIND}}
     assert table.counts_in("known") == {"a": 1}
 
 
