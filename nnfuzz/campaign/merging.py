@@ -100,8 +100,8 @@ def _add_rows(target: Store, part: Store) -> None:
             own = ", ".join(name for name in target.columns("events") if name != "id")
             target.change(f"INSERT INTO main.events ({own}) SELECT {own} FROM part.events")
             target.change("INSERT OR IGNORE INTO findings SELECT * FROM part.findings WHERE known")
-        target.flush()
     finally:
+        target.flush()
         target.execute("DROP TABLE IF EXISTS temp.epoch_of")
         target.execute("DETACH DATABASE part")
 

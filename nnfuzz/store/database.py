@@ -292,10 +292,11 @@ class Database:
 
     def change(self, query: str, *values: SqlValue) -> None:
         """Runs one statement that writes. values: of its question marks, in order."""
-        with self.transaction():
-            if not self.connection.in_transaction:
-                self.connection.execute("BEGIN")
-            self.connection.execute(query, values)
+        if not self.connection.in_transaction:
+            if self._lock is None:
+                raise sqlite3.OperationalError("the file is open for reading alone: readonly")
+            self.connection.execute("BEGIN")
+        self.connection.execute(query, values)
 
     def flush(self) -> None:
         """Keeps all changes for good, whatever happens to the process."""
@@ -327,13 +328,15 @@ class Database:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Makes all changes of the block, or else none, and none of those since `flush`."""
+        """Makes all changes of the block, or else none."""
+        self.change("SAVEPOINT block")
         try:
             yield
         except BaseException:
-            if self.connection.in_transaction:
-                self.connection.execute("ROLLBACK")
+            self.connection.execute("ROLLBACK TO block")
             raise
+        finally:
+            self.connection.execute("RELEASE block")
 
 
 class Table:
