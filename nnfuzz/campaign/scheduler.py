@@ -358,7 +358,7 @@ class Scheduler:
             occurrences=buckets.get("finding", 0),
             faults=self.faults,
             sut_share=self.sut_share(),
-            decided=self.prober.decided(),
+            decided=0 if figures.tests else self.prober.decided(),
             signatures=len(self.prober.keys) if self.config.learn else 0,
             flaky=buckets.get("flaky", 0),
             unreduced=self.recorder.open() if self.config.reduce else 0,

@@ -7,6 +7,7 @@ import operator
 import platform
 import re
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from nnfuzz.backend.issue_form import IssueForm
@@ -162,6 +163,7 @@ def invalid_text(model: bytes) -> str:
     return text.impersonal(printed) if len(printed) <= MAX_MODEL_TEXT else ""
 
 
+@cache
 def platform_versions() -> dict[str, str]:
     """Python, the operating system, the processor, onnx and NumPy, as far as they are known."""
     from importlib.metadata import PackageNotFoundError, version

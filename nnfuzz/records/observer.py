@@ -26,8 +26,8 @@ class CampaignSnapshot:
     """The state of a running campaign, for people.
 
     left: seconds until the limit, if known. decided: number of signatures that are known to be
-    supported or refused. flaky: failures that did not repeat. suspects: hangs that are not
-    confirmed yet. unreduced: findings.
+    supported or refused, as long as there is no test. flaky: failures that did not repeat.
+    suspects: hangs that are not confirmed yet. unreduced: findings.
     """
 
     phase: str
