@@ -48,7 +48,7 @@ from nnfuzz.testcase.identity import Numbered, Probe, TestId
 from nnfuzz.testcase.jobs import Configure, ListVocabulary, Produce, Vocabulary
 from nnfuzz.triage.signature import Failure
 
-REPORT_SECONDS = 0.25
+REPORT_SECONDS = 0.5
 """How long tests that agree wait for others, to be reported together."""
 FEW = 20  # fewer runs do not show how long a run usually takes
 TIMES = 20.0  # the multiple of the slowest run so far that every run gets

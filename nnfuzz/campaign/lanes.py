@@ -120,7 +120,7 @@ class Lanes(Pool[LaneSlot, LaneJob]):
     lane has ended without a report. arguments: of the processes of lanes.
     """
 
-    tick = 0.25  # a look takes longer than the record of a test
+    tick = 0.5  # a look takes longer than the record of a test
 
     def __init__(
         self,

@@ -31,7 +31,7 @@ from nnfuzz.store.evidence import Evidence, defect, fault
 from nnfuzz.store.recorder import Recorder
 from nnfuzz.testcase.identity import Numbered, Probe
 
-TICK_SECONDS, LEAST_TICK_SECONDS = 0.25, 0.01
+TICK_SECONDS, LEAST_TICK_SECONDS = 0.5, 0.01
 SHOWN_SECONDS = 0.5  # between two looks at how far the campaign is, which cost more than a test
 RANGE_SECONDS, MOST_AT_ONCE = 1.0, 32
 """How long a range of tests should take, and how many tests it may have."""
