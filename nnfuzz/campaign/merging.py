@@ -23,7 +23,7 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.records.config import LIMITS, CampaignConfig
 from nnfuzz.records.rows import FindingRow, ReductionRow
 from nnfuzz.store.database import FILE, FINDINGS, dumps
-from nnfuzz.store.finding_folders import arrange
+from nnfuzz.store.failures import arrange
 from nnfuzz.store.statistics import Statistics
 from nnfuzz.store.store import Store
 from nnfuzz.store.summary import summarise, write_summary

@@ -1,14 +1,27 @@
-"""The failures of a campaign: their findings, their occurrences, their reductions."""
+"""The failures of a campaign: their findings, occurrences, reductions and folders."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
+from nnfuzz.base.files import remove_partial
 from nnfuzz.base.writing import as_json
 from nnfuzz.records.rows import FindingRow, FlakyRow, Occurrence, ReductionRow
-from nnfuzz.store.database import Database, Table, dumps, loads
+from nnfuzz.store.database import (
+    DUPLICATES,
+    FINDINGS,
+    SUSPECTS,
+    Database,
+    Table,
+    dumps,
+    loads,
+)
 from nnfuzz.testcase.identity import Probe, TestId, parse_id
 
 
@@ -148,11 +161,60 @@ class Signatures(Table):
         self._db.change("UPDATE findings SET known = 1 WHERE signature = ?", signature)
         self._occurrences.turn_known(signature)
 
-    def move(self, signature: str, folder: str) -> None:
-        """Notes that the folder of a signature lies elsewhere in the campaign."""
-        self._db.change("UPDATE findings SET folder = ? WHERE signature = ?", folder, signature)
-
     def date(self, signature: str, found_at: float) -> None:
         """Notes that a finding was discovered at a time, unless it was earlier already."""
         query = "UPDATE findings SET found_at = min(found_at, ?) WHERE signature = ?"
         self._db.change(query, found_at, signature)
+
+
+# -- folders ----------------------------------------------------------------------------------
+
+_REPLACED = ".replaced-"
+
+
+@contextmanager
+def replacing(folder: Path) -> Iterator[Path]:
+    """Moves a folder aside while the block writes a new one; `mend` undoes an interruption."""
+    old = folder.with_name(_REPLACED + folder.name)
+    if folder.exists():
+        shutil.rmtree(old, ignore_errors=True)
+        os.replace(folder, old)
+    yield folder
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def mend(findings: Path) -> None:
+    """Puts back folders that a killed campaign was replacing, and removes half-written ones."""
+    for old in findings.glob(f"{_REPLACED}*"):
+        folder = old.with_name(old.name.removeprefix(_REPLACED))
+        if folder.exists():
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            os.replace(old, folder)
+    remove_partial(findings)
+
+
+def arrange(
+    db: Database, rows: Mapping[str, FindingRow], findings: Iterable[FindingRow]
+) -> dict[str, str]:
+    """Moves each folder of a campaign to its place: findings, suspects or duplicates.
+
+    rows: signature -> row, for all signatures. findings: the same, merged. Returns signature -> new
+    folder, for those that have moved. A later call completes a move that a kill has interrupted.
+    """
+    places: dict[str, str] = {}
+    for row in findings:
+        places |= dict.fromkeys(row.others, SUSPECTS)
+        places |= dict.fromkeys(row.duplicates, DUPLICATES)
+    moved = {}
+    for signature, row in rows.items():
+        place = places.get(signature, FINDINGS)
+        wanted = f"{place}/{Path(row.folder).name}"
+        if wanted != row.folder:
+            source, target = db.folder / row.folder, db.folder / wanted
+            target.parent.mkdir(exist_ok=True)
+            if source.exists() and not target.exists():
+                os.replace(source, target)
+            db.change("UPDATE findings SET folder = ? WHERE signature = ?", wanted, signature)
+            moved[signature] = wanted
+    return moved

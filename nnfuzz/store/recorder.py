@@ -22,7 +22,7 @@ from nnfuzz.records.rows import (
 from nnfuzz.records.schedule import LONGEST, PLACE_BITS, begins
 from nnfuzz.store.database import FINDINGS, FOLDERS, SUSPECTS
 from nnfuzz.store.evidence import Evidence, items_of, kind_of, with_row
-from nnfuzz.store.finding_folders import arrange, mend, replacing
+from nnfuzz.store.failures import arrange, mend, replacing
 from nnfuzz.store.statistics import Statistics
 from nnfuzz.store.store import Store
 from nnfuzz.store.suspicions import Suspicions, by_value, merged, suspicion_of

@@ -77,7 +77,8 @@ def test_folders_that_a_kill_left_in_place_move_at_the_next_start(tmp_path):
     with Store.open(tmp_path / "c") as store:
         (moved,) = (store.folder / "duplicates").iterdir()
         moved.rename(store.folder / "findings" / moved.name)
-        store.signatures.move(duplicate, f"findings/{moved.name}")
+        query = "UPDATE findings SET folder = ? WHERE signature = ?"
+        store.change(query, f"findings/{moved.name}", duplicate)
         recorder = Recorder(store, (), lambda *args: None, lambda row: None)
         row = recorder.rows[duplicate]
         assert row.folder == f"duplicates/{moved.name}" and moved.is_dir()
