@@ -327,14 +327,16 @@ def test_a_killed_campaign_resumes_without_loss(tmp_path):
 
 def test_a_killed_fork_server_costs_no_test(tmp_path):
     """The fork server of lanes and that of the compiler are killed in turn."""
-    process = start(tmp_path / "c", 200, "quiet", "hostile")
+    process = start(tmp_path / "c", 600, "quiet", "hostile")
     for number in range(2):
         wait_for_tests(tmp_path / "c", 30 * (number + 1))
-        os.kill(sorted(children(process.pid))[number], signal.SIGKILL)
+        while len(servers := sorted(children(process.pid))) < 2:
+            time.sleep(0.01)
+        os.kill(servers[number], signal.SIGKILL)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 0, output
     summary = json.loads((tmp_path / "c" / "summary.json").read_text())
-    assert (summary["tests"], summary["faults"], summary["not_run"]) == (200, 0, {})
+    assert (summary["tests"], summary["faults"], summary["not_run"]) == (600, 0, {})
 
 
 def test_a_campaign_without_any_test_case_gives_up(tmp_path):
