@@ -28,7 +28,7 @@ ASKING = (
 """Modules that start fork servers."""
 OF_PYTORCH = (
     *("numpy", "onnx", "onnx.numpy_helper", "onnx.reference", "torch", "nnfuzz.compare.verdict"),
-    *("nnfuzz.testcase.producer", "nnfuzz.testcase.service", "nnfuzz.campaign.lane_service"),
+    *("nnfuzz.testcase.producer", "nnfuzz.testcase.jobs", "nnfuzz.campaign.lane_service"),
     *("nnfuzz.reduction.service", "nnfuzz.findings.reducer_service", "nnfuzz.corpus.service"),
 )
 """What fork servers with PyTorch import: one that has imported all of it serves everybody."""

@@ -12,7 +12,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-import typer
 from onnx import parser
 
 from nnfuzz.cli.main import application
@@ -108,7 +107,7 @@ def parse(command: str) -> None:
     assert not rest, f"not understood: {rest}"
 
 
-COMMAND = typer.main.get_command(application())
+COMMAND = application()
 ALL = sorted(
     {
         (page.relative_to(ROOT).as_posix(), command)

@@ -52,13 +52,13 @@ from nnfuzz.backend.issue_form import IssueForm
 from nnfuzz.backend.target import CPU, EXPORTED, MODULE, ONNX, Pipeline, Target
 from nnfuzz.base.external_data import names_files
 from nnfuzz.base.packed_values import Packing, PackingError, packed, unpacked
-from nnfuzz.base.reading import MOST
+from nnfuzz.base.reading import MOST, Unreadable
 from nnfuzz.sandbox.wire import has_wire_form
 
 Program = Callable[[dict[str, np.ndarray]], Mapping[str, np.ndarray]]
 
 
-class OptionError(ValueError):
+class OptionError(Unreadable):
     """An option that the backend does not have, or a value that does not fit it."""
 
 

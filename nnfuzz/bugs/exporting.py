@@ -19,8 +19,8 @@ from nnfuzz.base.programs import run_program
 from nnfuzz.base.text import one_line
 from nnfuzz.base.untrusted import below, read_bytes, read_text
 from nnfuzz.bugs.bug import FILE, Bug, BugError
+from nnfuzz.bugs.checking import CANNOT_RUN, SECONDS, limited
 from nnfuzz.bugs.ledger import SCRIPT, Ledger
-from nnfuzz.bugs.scripts import CANNOT_RUN, SECONDS, limited
 
 _DEFINITIONS = (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 _TEST = """\

@@ -35,8 +35,7 @@ from nnfuzz.records.config import CampaignConfig, ConfigError
 from nnfuzz.records.observer import Note, ignore
 from nnfuzz.records.settings import SETTINGS
 from nnfuzz.testcase.case import CaseConfig
-from nnfuzz.testcase.seeds import digest, seed_files
-from nnfuzz.testcase.settings import AIMED_FORMS, CaseSettings
+from nnfuzz.testcase.settings import AIMED_FORMS, CaseSettings, digest, seed_files
 from nnfuzz.vary.faults.fault import NODES, SIZES
 
 Specs = Sequence[BackendSpec]

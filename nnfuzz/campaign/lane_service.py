@@ -42,8 +42,8 @@ from nnfuzz.sandbox import worker
 from nnfuzz.sandbox.forkserver import ForkClient, ServerLost
 from nnfuzz.sandbox.job import Report, Service, does
 from nnfuzz.store.evidence import Evidence, defect, not_produced, with_row
+from nnfuzz.testcase.bench import LocalProducer
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.testcase.client import LocalProducer
 from nnfuzz.testcase.identity import Numbered, Probe, TestId
 from nnfuzz.testcase.jobs import Configure, ListVocabulary, Produce, Vocabulary
 from nnfuzz.triage.signature import Failure

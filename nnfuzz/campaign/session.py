@@ -37,8 +37,8 @@ from nnfuzz.store.recorder import Recorder
 from nnfuzz.store.store import MOST_FAULTS, Store
 from nnfuzz.store.summary import Summary, keep_releases, summarise, write_summary
 from nnfuzz.testcase.case import CaseConfig, TestCase
+from nnfuzz.testcase.client import blames_settings
 from nnfuzz.testcase.jobs import ListVocabulary, Vocabulary
-from nnfuzz.testcase.service import blames_settings
 from nnfuzz.triage.signature import Failure
 from nnfuzz.triage.survey import declared, learn_habits, usual_seconds
 

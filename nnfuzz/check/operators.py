@@ -24,14 +24,21 @@ import numpy as np
 
 from nnfuzz.backend.target import DIRECT
 from nnfuzz.check import instances as draws
-from nnfuzz.check import reference_implementations as references
-from nnfuzz.check.agreement import Expected, numeric_faults
+from nnfuzz.check import runtimes as references
 from nnfuzz.check.instances import OpInstance, SignatureTypes
-from nnfuzz.check.legality import legal_before
-from nnfuzz.check.questions import ReferenceQuestion, brief, example_of
-from nnfuzz.check.report import AGREES, DIFFERS, WAIVED, CheckReport
+from nnfuzz.check.questions import (
+    AGREES,
+    DIFFERS,
+    WAIVED,
+    CheckReport,
+    Expected,
+    ReferenceQuestion,
+    brief,
+    example_of,
+    numeric_faults,
+)
 from nnfuzz.check.runtimes import REFERENCE, STRICT, Runtime
-from nnfuzz.check.versions import legal_opsets
+from nnfuzz.check.versions import legal_before, legal_opsets
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize.emit import OPSETS
 from nnfuzz.materialize.errors import MaterializeError, OpsetError

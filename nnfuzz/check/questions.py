@@ -1,28 +1,269 @@
-"""Questions to reference implementations: instances of one operator with inputs and results."""
+"""Questions to reference implementations about one operator: agreement, examples, the report."""
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
+import ml_dtypes
 import numpy as np
 
 from nnfuzz.backend.target import DIRECT
-from nnfuzz.check.agreement import Expected
 from nnfuzz.check.instances import SIZES, OpInstance, solved
-from nnfuzz.check.reference_implementations import Arrays, inputs_for, one_node
-from nnfuzz.check.report import AGREES, DIFFERS, UNABLE, WAIVED
-from nnfuzz.check.runtimes import BUNDLED, Runtime, Unavailable
+from nnfuzz.check.runtimes import (
+    BUNDLED,
+    Arrays,
+    Runtime,
+    Unavailable,
+    doubled,
+    inputs_for,
+    one_node,
+    run_torch,
+    torch_tensors,
+)
 from nnfuzz.check.versions import legal_opsets
-from nnfuzz.ir.dtypes import plain
+from nnfuzz.compare.envelope import admitted
+from nnfuzz.ir.dtypes import DType, is_floating, plain
 from nnfuzz.operators.draw import Draw, Sizes
-from nnfuzz.operators.operator import OpSpec
+from nnfuzz.operators.intervals import Interval
+from nnfuzz.operators.operator import OpSpec, Range
 from nnfuzz.operators.waiver import Waiver, Waivers
 
 if TYPE_CHECKING:
     import onnx
+    from rich.table import Table
+
+SLACK = 2.0
+"""An implementation may be off by this many radii and units in the last place."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The results of an operator in its own dtypes, and bounds for the floats.
+
+    los, his: bounds around a float64 run, None for discrete outputs that nothing can turn over.
+    """
+
+    native: Arrays
+    los: list[np.ndarray | None]
+    his: list[np.ndarray | None]
+
+    @classmethod
+    def of(cls, op: OpSpec, arrays: Sequence[np.ndarray]) -> Expected:
+        """Run the operator on inputs in their own dtypes and, for floats, in float64."""
+        native = run_torch(op, arrays)
+        u = max((DType.of(a.dtype).unit_roundoff for a in arrays), default=0.0)
+        intervals = admitted(op, doubled(arrays), [DType.of(a.dtype) for a in native], u)
+        bounds = [_bounds(*pair) for pair in zip(native, intervals, strict=True)]
+        return cls(native, [lo for lo, _ in bounds], [hi for _, hi in bounds])
+
+    def contradicts(self, others: Sequence[np.ndarray]) -> str:
+        """How other results differ from the expected ones; empty where they agree."""
+        if len(others) != len(self.native):
+            return f"{len(others)} outputs instead of {len(self.native)}"
+        for i, (result, lo, hi, other) in enumerate(zip(self.native, self.los, self.his, others)):
+            if other.dtype != result.dtype or other.shape != result.shape:
+                mine, theirs = (f"{a.dtype}{list(a.shape)}" for a in (result, other))
+                return f"output {i} is {theirs}, not {mine}"
+            text = _differs(result, lo, hi, other)
+            if text:
+                return f"output {i}: {text}"
+        return ""
+
+
+def _bounds(
+    result: np.ndarray, interval: Interval
+) -> tuple[np.ndarray, np.ndarray] | tuple[None, None]:
+    """Bounds of an implementation's results; None for a discrete output that is certain."""
+    unsure = interval.mask()
+    if not is_floating(result):
+        if interval.exact and not unsure.any():
+            return None, None
+        return interval.lo.numpy(), interval.hi.numpy()
+    info = ml_dtypes.finfo(result.dtype)
+    middle = (interval.lo + interval.hi) / 2
+    rounding = float(info.eps) * middle.abs() + (interval.hi - interval.lo) / 2
+    spread = (SLACK * rounding + float(info.smallest_normal)).masked_fill(unsure, math.inf)
+    return (middle - spread).numpy(), (middle + spread).numpy()
+
+
+def _differs(
+    result: np.ndarray, lo: np.ndarray | None, hi: np.ndarray | None, other: np.ndarray
+) -> str:
+    if lo is None or hi is None:
+        wrong = result != other
+    else:
+        wide = other.astype(np.float64)
+        wrong = ~((wide >= lo) & (wide <= hi))
+    if not wrong.any():
+        return ""
+    where = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
+    count = int(np.count_nonzero(wrong))
+    return f"{count} of {wrong.size} elements differ, {other[where]!r} for {result[where]!r}"
+
+
+def numeric_faults(op: OpSpec, arrays: Sequence[np.ndarray], expected: Expected) -> list[str]:
+    """Numeric claims of a spec that do not hold on inputs within its domain, as messages.
+
+    Finite results, `feasible`, `value_range`, `margins` without sign or NaN, and PyTorch's own
+    result within the rounding error that `radius` grants.
+    """
+    faults = []
+    for result in expected.native:
+        if is_floating(result) and not np.isfinite(plain(result)).all():
+            return ["the inputs lie in the domain, but the result is not finite"]
+    text = expected.contradicts(expected.native)
+    if text:
+        faults.append(f"PyTorch leaves radius: {text}")
+    ranges = [_range(a) for a in arrays]
+    # Ranges do not distinguish floats from integers, which wrap around where floats are undefined.
+    sampled = all(a.size for a in arrays)
+    if sampled and not op.feasible(*ranges) and any(map(is_floating, arrays)):
+        faults.append(f"feasible{tuple(ranges)} denies inputs that lie in the domain")
+    faults += _range_faults(op, ranges, expected)
+    for margin in op.margins(*torch_tensors(arrays)):
+        if not bool((margin >= 0).all()):
+            faults.append("a margin is negative or not a number")
+    return faults
+
+
+def _range(array: np.ndarray) -> Range:
+    array = plain(array)
+    return (array.min().item(), array.max().item()) if array.size else (0.0, 0.0)
+
+
+def _range_faults(op: OpSpec, ranges: Sequence[Range], expected: Expected) -> list[str]:
+    rows = list(zip(expected.native, expected.los, expected.his))
+    bounds = [op.value_range(*ranges), *(b[0] for b in op.further(*ranges))]
+    bounds += bounds[:1] * (len(rows) - len(bounds))
+    for (lo, hi), (result, least, most) in zip(bounds, rows):
+        if not lo <= hi:
+            return [f"value_range{tuple(ranges)} is the empty [{lo}, {hi}]"]
+        if result.size and least is not None and most is not None:
+            low, high = float(most.min()), float(least.max())
+        elif result.size and not _wraps(result, lo, hi):
+            low, high = _range(result)
+        else:
+            continue
+        if low < lo or high > hi:
+            return [f"value_range{tuple(ranges)} = [{lo}, {hi}] excludes [{low}, {high}]"]
+    least, most = expected.los[0], expected.his[0]
+    if least is not None and most is not None and least.size:
+        least = np.asarray(least, np.float64)  # -(-128) is no int8
+        near, away = float(np.maximum(-least, most).min()), op.magnitude(*ranges)
+        return [f"magnitude{tuple(ranges)} = {away} excludes {near}"] if near < away else []
+    return []
+
+
+def _wraps(result: np.ndarray, lo: float, hi: float) -> bool:
+    """Whether a range leaves an integer dtype, so that wrap-around may land anywhere."""
+    least, most = DType.of(result.dtype).limits
+    return lo < least or hi > most or math.isnan(lo)
+
+
+MOST_PROBLEMS = 20
+AGREES, WAIVED, DIFFERS, UNABLE = "agrees", "waived", "differs", "unable"
+"""Answers of a reference implementation: WAIVED if it differs where a waiver says so."""
+
+
+@dataclass
+class CheckReport:
+    """Counts and problems of one operator; `problems` is empty for a conforming spec.
+
+    forward, backward: solved instances that were checked. unsolved: drawn, but not solved.
+    accepted: blind instances that PyTorch runs and ONNX defines. refused: the accepted ones that
+    `requires` refuses. torch_only: further refused instances that PyTorch runs and ONNX rejects or
+    understands differently. broken: instances with one broken condition. torch_rejects: broken
+    ones that PyTorch rejects as well. needless: broken ones that both judges accept, so that the
+    condition is too strict. unconfirmed: solved instances whose values no ONNX runtime can compute.
+    empty: instances without elements that were checked.
+    answers: how often each reference implementation agrees, is waived, differs or is unable.
+    waived: how often each waiver explained a difference. examples: an instance that shows a waiver,
+    as lines; None if none was found.
+    """
+
+    operator: str
+    forward: int = 0
+    backward: int = 0
+    unsolved: int = 0
+    unconfirmed: int = 0
+    accepted: int = 0
+    refused: int = 0
+    torch_only: int = 0
+    broken: int = 0
+    torch_rejects: int = 0
+    needless: int = 0
+    empty: int = 0
+    problems: list[str] = field(default_factory=list)
+    example: str = ""
+    answers: dict[str, Counter[str]] = field(default_factory=dict)
+    waived: Counter[Waiver] = field(default_factory=Counter)
+    examples: dict[Waiver, list[str] | None] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether the operator has no problem."""
+        return not self.problems
+
+    @property
+    def refused_share(self) -> float:
+        """Share of the instances acceptable to both judges that `requires` refuses."""
+        return self.refused / self.accepted if self.accepted else 0.0
+
+    def problem(self, text: str) -> None:
+        """Add a problem, up to MOST_PROBLEMS of them."""
+        if len(self.problems) < MOST_PROBLEMS and text not in self.problems:
+            self.problems.append(text)
+
+
+COUNTS = tuple(each.name for each in fields(CheckReport) if each.type == "int")
+
+
+def report_table(reports: Sequence[CheckReport]) -> Table:
+    """The reports as a table for rich, one operator a line.
+
+    The last columns say how often each reference implementation agreed.
+    """
+    from rich.table import Table
+
+    names = list(dict.fromkeys(name for r in reports for name in r.answers))
+    result = Table()
+    for i, column in enumerate(["operator", *COUNTS, "problems", *names]):
+        result.add_column(column.replace("_", " "), justify="right" if i else "left")
+    for r in reports:
+        counts = {name: str(getattr(r, name)) for name in COUNTS}
+        if r.refused:
+            counts["refused"] += f" ({r.refused_share:.0%})"
+        cells = [*counts.values(), str(len(r.problems)), *(_agreed(r, name) for name in names)]
+        result.add_row(r.operator, *cells, style="" if r.ok else "red")
+    return result
+
+
+def _agreed(report: CheckReport, name: str) -> str:
+    """How often an implementation agreed: "50", "50 of 57", "" where it cannot run any instance."""
+    counts = report.answers.get(name, Counter[str]())
+    able = sum(counts.values()) - counts[UNABLE]
+    agreed = counts[AGREES]
+    return ("" if not able else str(agreed)) + (f" of {able}" if agreed < able else "")
+
+
+def listing(reports: Iterable[CheckReport]) -> Iterator[str]:
+    """Problems, examples of needless refusals and waivers with their examples, line by line."""
+    for r in reports:
+        for waiver, example in r.examples.items():
+            claim = f"{waiver.implementation} {waiver.claim}"
+            yield f"{r.operator}: {claim} ({r.waived[waiver]} times here)"
+            known = f"; known as {waiver.known}" if waiver.known else ""
+            yield f"    decided by {waiver.clause}{known}"
+            yield from (f"    {line}" for line in example or ())
+        yield from (f"{r.operator}: {text}" for text in r.problems)
+        if r.example:
+            yield f"{r.operator}: {r.example}"
+
 
 TINY = Sizes(max_dim=(1, 3, 3, 3, 3, 3, 3), max_numel=1 << 8, max_flops=1 << 16)
 SEARCH = 2000

@@ -30,7 +30,7 @@ from nnfuzz.corpus.layout import Entry
 from nnfuzz.corpus.producers import Producers
 from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.findings.causes import known_by
-from nnfuzz.library.case import operator_registry
+from nnfuzz.library.plugins import operator_registry
 from nnfuzz.records.config import CampaignConfig, ConfigError
 from nnfuzz.records.observer import Observer
 from nnfuzz.store.store import Store

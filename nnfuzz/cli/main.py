@@ -1,33 +1,22 @@
-"""The command line: mounts one sub-command per file and turns errors into exit codes.
-
-Nothing heavy is imported before it is used, so that --help answers at once.
-"""
+"""The command line: its commands, which are imported when they are run, and its exit codes."""
 
 from __future__ import annotations
 
 import sys
+from collections import UserDict
 from collections.abc import Callable
+from functools import cache
+from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import CompletionItem  # type: ignore[attr-defined]
 
+from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.text import one_line
-from nnfuzz.cli.commands.backends import backends
-from nnfuzz.cli.commands.bugs import bugs
-from nnfuzz.cli.commands.check import check
-from nnfuzz.cli.commands.findings import bisect, file, reduce, replay
-from nnfuzz.cli.commands.fuzz import fuzz, merge, settings
-from nnfuzz.cli.commands.generate import generate
-from nnfuzz.cli.commands.metrics import metrics
-from nnfuzz.cli.commands.ops import ops
-from nnfuzz.cli.commands.report import report, serve
-from nnfuzz.cli.commands.rewrite import rewrite
-from nnfuzz.cli.commands.select import select
-from nnfuzz.cli.commands.show import show
-from nnfuzz.cli.commands.verify import verify
-from nnfuzz.cli.defaults import FILE, read_defaults
 from nnfuzz.cli.errors import FAULT, INTERRUPTED, USAGE, UsageError, plain_message
 from nnfuzz.cli.limits import limit_command
+from nnfuzz.cli.options import FILE, read_defaults
 from nnfuzz.cli.shell import Grouped, GroupedGroup, guard_streams
 
 HELP = """Find bugs in deep-learning compilers with random valid models.
@@ -49,7 +38,48 @@ Defaults for options may stand in nnfuzz.toml in the working directory, in a tab
 Exit codes: 0 nothing found, 1 findings, 2 wrong usage, 3 a fault of nnfuzz itself.
 """
 
+COMMANDS = {
+    "fuzz": ("fuzz.fuzz", "Fuzz compilers with random valid models and collect findings."),
+    "settings": ("fuzz.settings", "List the settings that fuzz --set NAME=VALUE changes."),
+    "merge": ("fuzz.merge", "Merge the parts of a campaign."),
+    "check": ("check.check", "Check whether compilers compute a model of yours right."),
+    "replay": ("findings.replay", "Run a finding again."),
+    "reduce": ("findings.reduce", "Reduce a finding to the smallest model that fails alike."),
+    "bisect": ("findings.bisect", "Name the release with which a finding came or went."),
+    "report": ("fuzz.report", "Write a campaign as one self-contained HTML page."),
+    "serve": ("fuzz.serve", "Show a campaign in the browser while it runs."),
+    "metrics": ("models.metrics", "Count how diverse models are, also those of other tools."),
+    "file": ("findings.file", "Print a finding as an issue in the form of a tracker."),
+    "show": ("models.show", "Print the graph of a finding or of any ONNX model, or draw it."),
+    "generate": ("corpus.generate", "Write a folder of models as ONNX's backend tests."),
+    "select": ("corpus.select", "Copy those models of a folder that cover most."),
+    "verify": ("corpus.verify", "Run a folder of models against a compiler."),
+    "rewrite": ("models.rewrite", "Rewrite a model into other ones that mean the same."),
+    "backends": ("backends.backends", "List backends, and say how to get those that are missing."),
+    "ops": ("ops.ops", "List the operators that models are made of; check their specs."),
+    "bugs": ("bugs.bugs", "Keep bugs in a ledger: a folder for git."),
+}
+"""By name: the place below nnfuzz.cli.commands, and a line for `nnfuzz --help`."""
+
 _SHOWN = 120  # characters of a path that is refused
+
+
+class _Commands(UserDict[str, Any]):
+    """The commands by name. The module of one is imported when it is looked up."""
+
+    def __getitem__(self, name: str) -> Any:
+        return _command(name, self.data[name][0])
+
+
+@cache
+def _command(name: str, place: str) -> Any:
+    module, _, attribute = place.partition(".")
+    found = getattr(import_module(f"nnfuzz.cli.commands.{module}"), attribute)
+    if isinstance(found, typer.Typer):
+        return typer.main.get_command(found)
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command(name, cls=Grouped)(found)
+    return typer.main.get_command(app)
 
 
 class _Nnfuzz(GroupedGroup):
@@ -60,6 +90,15 @@ class _Nnfuzz(GroupedGroup):
         if args and not ctx.resilient_parsing and not {"-h", "--help", "--version"} & {*args}:
             ctx.default_map = read_defaults(self)
         return super().parse_args(ctx, args)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """Completes the name of a command, of which none is imported for that."""
+        names = (name for name in COMMANDS if name.startswith(incomplete))
+        return [CompletionItem(name, help=COMMANDS[name][1]) for name in names]
 
     def invoke(self, ctx: Any) -> object:
         """Turns an exception by which a plug-in or library would end the program into an error.
@@ -78,7 +117,8 @@ class _Nnfuzz(GroupedGroup):
             raise typer.Exit(INTERRUPTED) from error
 
 
-def application() -> typer.Typer:
+def application() -> Any:
+    """The program as a click command."""
     app = typer.Typer(
         name="nnfuzz",
         help=HELP,
@@ -89,13 +129,9 @@ def application() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_top)
-    fuzzing = (fuzz, settings, merge)
-    findings = (replay, reduce, bisect, report, serve, metrics, file, show)
-    for command in (*fuzzing, check, *findings, generate, select, verify, rewrite, backends):
-        app.command(command.__name__, cls=Grouped)(command)
-    app.add_typer(ops, name="ops")
-    app.add_typer(bugs, name="bugs")
-    return app
+    group: Any = typer.main.get_command(app)
+    group.commands = _Commands(COMMANDS)
+    return group
 
 
 def _show_version(asked: bool) -> None:
@@ -131,8 +167,8 @@ def run(call: Callable[[], object]) -> None:
     """Runs the command and exits; a mistake of the user becomes one line and exit code 2."""
     try:
         call()
-    except UsageError as error:
-        _fail(str(error), USAGE)
+    except Unreadable as error:
+        _fail(plain_message(error), USAGE)
     except MemoryError:
         _fail("there is not enough memory for what the given file means", USAGE)
     except Exception as error:
@@ -151,22 +187,17 @@ def run(call: Callable[[], object]) -> None:
 
 def _code(error: Exception) -> int | None:
     """The exit code of an error that explains itself; None for an unexpected one."""
-    from nnfuzz.backend.contract import BackendUnavailable, OptionError
-    from nnfuzz.backend.registry import RegistryError
+    from nnfuzz.backend.contract import BackendUnavailable
     from nnfuzz.backend.runner import RunnerError
-    from nnfuzz.base.reading import Unreadable
     from nnfuzz.campaign.lanes import PoolError
-    from nnfuzz.records.config import ConfigError
     from nnfuzz.reduction.trials import WorkerError
-    from nnfuzz.store.store import StoreError
-    from nnfuzz.testcase.client import ProducerError, ProducerSettingsError
+    from nnfuzz.testcase.client import ProducerError
 
-    named = Unreadable | ConfigError | StoreError | RegistryError | OptionError
-    if isinstance(error, named | ProducerSettingsError):
+    if isinstance(error, RunnerError) and BackendUnavailable.__name__ in str(error):
         return USAGE
-    if isinstance(error, RunnerError):
-        return USAGE if BackendUnavailable.__name__ in str(error) else FAULT
-    return FAULT if isinstance(error, PoolError | ProducerError | WorkerError) else None
+    return (
+        FAULT if isinstance(error, RunnerError | PoolError | ProducerError | WorkerError) else None
+    )
 
 
 def _refused_path(error: Exception) -> str:

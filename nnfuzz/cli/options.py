@@ -1,9 +1,21 @@
-"""Options of commands under their headings; those of settings are derived from nnfuzz.records."""
+"""Options of commands under their headings, and their defaults from `nnfuzz.toml`.
+
+Options of settings are derived from nnfuzz.records. The file lies in the working directory. It has
+a table per command, with keys as on the command line, which wins, without the dashes in front:
+
+    [fuzz]
+    backend = ["tvm"]
+    time = "10m"
+    full-check = 0.1
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+import os
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -11,10 +23,25 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from nnfuzz.base.setting import GROUPS, NAMES, Setting
+from nnfuzz.base.setting import GROUPS, NAMES, Kind, Setting
+from nnfuzz.base.shard import Shard
+from nnfuzz.base.untrusted import making_sense, read_text
 from nnfuzz.cli.consent import remember
 from nnfuzz.cli.errors import UsageError
 from nnfuzz.records.settings import SETTINGS
+
+FILE = "nnfuzz.toml"
+_BYTES = {"": 1, "k": 1000, "m": 10**6, "g": 10**9}
+
+
+def _size(text: str) -> int:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmg]?)b?", text, re.IGNORECASE)
+    return int(float(match[1]) * _BYTES[match[2].lower()]) if match else 0
+
+
+SIZE = Kind("20M", "a size: write 4000, 64k, 20M or 1G", _size, 1)
+"""Bytes, more than 0."""
+PART = Kind("K/N", "a part: write 2/8 for the second of eight parts", Shard.parse)
 
 
 @dataclass(frozen=True)
@@ -23,8 +50,13 @@ class Panel:
 
     title: str
 
-    def option(self, help: str, metavar: str = "", *names: str, **more: object) -> Any:
-        """An option for an annotation. metavar: "" for a flag. more: arguments of typer.Option."""
+    def option(self, help: str, metavar: str | Kind = "", *names: str, **more: object) -> Any:
+        """An option for an annotation. metavar: "" for a flag; a kind reads the value as well.
+
+        more: arguments of typer.Option.
+        """
+        if isinstance(metavar, Kind):
+            more, metavar = {"parser": _parser(metavar), **more}, metavar.unit
         more |= {"help": help, "metavar": metavar or None, "rich_help_panel": self.title}
         declared: Any = typer.Option
         return declared(*names, **more)
@@ -87,15 +119,15 @@ def _option(name: str) -> inspect.Parameter:
         _parameter(name),
         inspect.Parameter.KEYWORD_ONLY,
         default=None,
-        annotation=Annotated[kind | None, option_of(name, parser=_parser(SETTINGS[name]))],
+        annotation=Annotated[kind | None, option_of(name, parser=_parser(SETTINGS[name].kind))],
     )
 
 
-def _parser(declared: Setting) -> Callable[[Any], Any]:
+def _parser(kind: Kind) -> Callable[[Any], Any]:
     def parse(text: Any) -> Any:
         """Raises: typer.BadParameter."""
         try:
-            return declared.kind.read(str(text))
+            return kind.read(str(text))
         except ValueError as error:
             raise typer.BadParameter(f"{error}.") from error
 
@@ -139,6 +171,18 @@ def settable(command: Any) -> dict[str, Setting]:
     return {name: each for name, each in SETTINGS.items() if f"--{name}" not in options}
 
 
+JUnit = Annotated[
+    Path | None,
+    REPORTED.option("Write the results as JUnit XML.", "FILE"),
+]
+SummaryMd = Annotated[
+    Path | None,
+    REPORTED.option(
+        "Write them as Markdown, such as the summary of a job: $GITHUB_STEP_SUMMARY.",
+        "FILE",
+        "--summary-md",
+    ),
+]
 Levels = Annotated[list[str] | None, option_of("level")]
 
 
@@ -185,3 +229,102 @@ Original = Annotated[
         "--original",
     ),
 ]
+
+
+def read_defaults(group: object, file: Path = Path(FILE)) -> dict[str, object]:
+    """The file as click's default map, checked: command -> parameter -> value; settings stand
+    under "set", as on the command line.
+
+    group: the click command that has the sub-commands. {} if there is no file. Raises: UsageError
+    that names the file, the key and the likely option, Unreadable.
+    """
+    if not os.path.lexists(file):
+        return {}
+    text = read_text(file)
+    with making_sense(file):
+        tables = tomllib.loads(text)
+    try:
+        return _tables(group, tables, "")
+    except UsageError as error:
+        raise UsageError(f"{file}: {error}") from error
+
+
+def _tables(command: object, table: Mapping[str, object], path: str) -> dict[str, object]:
+    """The options of a command and the tables of its sub-commands. Raises: UsageError."""
+    inner = getattr(command, "commands", {})
+    settings = _settings(command)
+    options: dict[str, Any] = {}
+    for key, value in table.items():
+        name = key.replace("_", "-")
+        if name in settings:
+            options.setdefault("set", []).append(_set(command, name, value, path))
+        elif key not in inner:
+            options |= _default(command, key, value, path)
+        elif isinstance(value, dict):
+            options[key] = _tables(inner[key], value, f"{path}.{key}".lstrip("."))
+        else:
+            raise UsageError(f"{key} is a command and needs a table: [{key}]")
+    return options
+
+
+def _default(command: Any, key: str, value: Any, path: str) -> dict[str, object]:
+    """{parameter: value} of one key; click names the fault of a wrong value. Raises: UsageError."""
+    known = {n: param for param in command.params for n in _names(param) if path and n != "set"}
+    param = known.get(key.replace("_", "-"))
+    if param is None:
+        from nnfuzz.backend.contract import suggest
+
+        place = f"[{path}] has no option" if path else "there is no command"
+        inner = getattr(command, "commands", {})
+        owners = [
+            name for name, sub in inner.items() if key.replace("_", "-") in _option_names(sub)
+        ]
+        if not path and owners:
+            table = "fuzz" if "fuzz" in owners else owners[0]
+            raise UsageError(f"{key!r} stands in no table: put it under [{table}]")
+        raise UsageError(f"{place} {key!r}; {suggest(key, [*known, *inner, *_settings(command)])}")
+    if param.multiple and not isinstance(value, list):
+        value = [value]
+    try:
+        for item in value if param.multiple else [value]:
+            if isinstance(item, list | dict):
+                raise typer.BadParameter(f"{item!r} is not a single value.")
+        context = typer.Context(command, resilient_parsing=True)  # nothing is done with it yet
+        param.process_value(context, value)
+    except typer.BadParameter as error:
+        raise UsageError(f"[{path}] {key} = {value!r}: {error.message}") from error
+    return {param.name: value}
+
+
+def _set(command: object, name: str, value: Any, path: str) -> str:
+    """NAME=VALUE of one key. Raises: UsageError."""
+    items = value if isinstance(value, list) else [value]
+    words = [str(item).lower() if isinstance(item, bool) else str(item) for item in items]
+    text = f"{name}={','.join(words)}"
+    try:
+        values_of(command, [text])
+    except UsageError as error:
+        raise UsageError(f"[{path}] {name} = {value!r}: {error}") from error
+    return text
+
+
+def _settings(command: object) -> Mapping[str, object]:
+    """The settings that stand in the table of a command with --set."""
+    return settable(command) if "set" in _option_names(command) else {}
+
+
+def _option_names(command: Any) -> set[str]:
+    return {name for param in command.params for name in _names(param)}
+
+
+def _names(param: Any) -> list[str]:
+    """The long names of an option without dashes; none for arguments, --help and --version."""
+    if param.param_type_name != "option" or param.is_eager:
+        return []
+    return [name.removeprefix("--") for name in param.opts if name.startswith("--")]
+
+
+def from_file(context: typer.Context) -> set[str]:
+    """The parameters of the running command whose values come from the file."""
+    sources = ((name, context.get_parameter_source(name)) for name in context.params)
+    return {name for name, source in sources if source and source.name == "DEFAULT_MAP"}

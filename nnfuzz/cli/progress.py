@@ -14,7 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, TextIO
 
 from nnfuzz.base.text import visible
-from nnfuzz.cli.values import spoken
+from nnfuzz.cli.errors import spoken
 from nnfuzz.records.observer import Advance, CampaignSnapshot, Observer, counted
 from nnfuzz.records.rows import FindingRow
 
@@ -36,17 +36,25 @@ class Silent:
 
 
 class Lines:
-    """An observer that prints plain lines, for logs and pipes."""
+    """An observer that prints plain lines, for logs and pipes.
 
-    def __init__(self, stream: TextIO | None = None, every: float = LINE_SECONDS) -> None:
-        self._stream = stream or sys.stdout
-        self._every = every
+    every: seconds between two lines on the state. show: redraws such a line in a terminal, at once.
+    """
+
+    def __init__(
+        self,
+        stream: TextIO | None = None,
+        every: float = LINE_SECONDS,
+        show: Callable[[str], None] | None = None,
+    ) -> None:
+        self._stream, self._every, self._show = stream or sys.stdout, every, show
         self._next = time.monotonic() + every
 
     def update(self, snapshot: CampaignSnapshot) -> None:
-        now = time.monotonic()
-        if now >= self._next or snapshot.phase == "done":
-            self._next = now + self._every
+        if self._show:
+            self._show(line(snapshot))
+        elif time.monotonic() >= self._next or snapshot.phase == "done":
+            self._next = time.monotonic() + self._every
             self._say(line(snapshot))
 
     def finding(self, row: FindingRow) -> None:
@@ -57,17 +65,6 @@ class Lines:
 
     def _say(self, text: str) -> None:
         print(visible(text), file=self._stream, flush=True)
-
-
-class Display(Lines):
-    """An observer that redraws a line at the bottom of the terminal; findings scroll above it."""
-
-    def __init__(self, stream: TextIO | None, show: Callable[[str], None]) -> None:
-        super().__init__(stream)
-        self._show = show
-
-    def update(self, snapshot: CampaignSnapshot) -> None:
-        self._show(line(snapshot))
 
 
 @contextmanager
@@ -83,7 +80,7 @@ def watcher(
         yield Lines()
         return
     with _status(sys.__stdout__) as show:
-        yield Display(sys.stdout, show)
+        yield Lines(sys.stdout, show=show)
 
 
 def subject(config: CampaignConfig) -> str:
@@ -107,43 +104,23 @@ def _opsets(case: CaseConfig, exporter: str) -> str:
 
 
 def line(s: CampaignSnapshot) -> str:
-    """One line on where the campaign stands; while it reduces, with the time left for that."""
-    if s.phase == "reducing":
-        waiting = f"{counted(s.unreduced, 'finding')} to be reduced of {s.findings}"
-        return f"[{spoken(s.left or 0)} left] reducing: {waiting}, {counted(s.tests, 'test')} done"
+    """One line on where the campaign stands."""
     left = f", {spoken(s.left)} left" if s.left is not None and s.phase != "done" else ""
-    if not s.tests and s.signatures:
-        return (
-            f"[{spoken(s.seconds)}{left}] {s.phase}: {_probed(s)}, "
-            f"{counted(s.findings, 'finding')}{_hangs(s)}"
-        )
-    faults = f", {counted(s.faults, 'fault')} of nnfuzz" if s.faults else ""
-    about = f" ({', '.join(_about(s))})" if s.occurrences or s.flaky else ""
-    findings = f"{counted(s.findings, 'finding')}{about}"
-    return (
-        f"[{spoken(s.seconds)}{left}] {s.phase}: {counted(s.tests, 'test')}, "
-        f"{s.rate:.1f}/s, {counts(s)}, {findings}, "
-        f"{s.sut_share:.0%} of the time in compilers{faults}{_hangs(s)}"
-    )
+    if s.tests or not s.signatures:
+        parts = [counted(s.tests, "test"), f"{s.rate:.1f}/s", _outcomes(s)]
+    else:
+        parts = [f"support of {s.decided} of {s.signatures} operator signatures known"]
+    about = [counted(s.occurrences, "time")] if s.occurrences or s.flaky else []
+    about += [f"{s.unreduced} to be reduced"] if s.unreduced else []
+    about += [f"{s.flaky} flaky failures besides"] if s.flaky else []
+    parts.append(counted(s.findings, "finding") + (f" ({', '.join(about)})" if about else ""))
+    parts += [f"{s.sut_share:.0%} of the time in compilers"] if s.tests else []
+    parts += [f"{counted(s.faults, 'fault')} of nnfuzz"] if s.faults else []
+    parts += [counted(s.suspects, "suspected hang")] if s.suspects else []
+    return f"[{spoken(s.seconds)}{left}] {s.phase}: {', '.join(parts)}"
 
 
-def _about(s: CampaignSnapshot) -> list[str]:
-    """Facts about the findings: occurrences, how many are unreduced, flaky failures besides."""
-    parts = [counted(s.occurrences, "time")]
-    parts += [f"{s.unreduced} to be reduced"] if s.unreduced else []
-    return parts + ([f"{s.flaky} flaky failures besides"] if s.flaky else [])
-
-
-def _hangs(s: CampaignSnapshot) -> str:
-    """Runs that are confirmed at the end."""
-    return f", {counted(s.suspects, 'suspected hang')}" if s.suspects else ""
-
-
-def _probed(s: CampaignSnapshot) -> str:
-    return f"support of {s.decided} of {s.signatures} operator signatures known"
-
-
-def counts(s: CampaignSnapshot) -> str:
+def _outcomes(s: CampaignSnapshot) -> str:
     """The outcomes that occurred, such as "ok 15 crash 1"."""
     return " ".join(f"{kind} {n}" for kind, n in s.outcomes.items() if n) or "no outcome yet"
 

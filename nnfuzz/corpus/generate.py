@@ -8,13 +8,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nnfuzz.backend.contract import Backend
 from nnfuzz.backend.outcome import OutcomeKind
+from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.backend.target import ONNX
 from nnfuzz.base.files import write_atomically
-from nnfuzz.base.reading import Json, JsonObject
+from nnfuzz.base.reading import Json, JsonObject, Unreadable
 from nnfuzz.base.untrusted import making_sense
-from nnfuzz.corpus.layout import LICENSE, CorpusError, Entry, test_name, write_test
-from nnfuzz.corpus.pytest_file import PYTEST_FILE
+from nnfuzz.corpus.layout import LICENSE, Entry, test_name, write_test
+from nnfuzz.findings.repro import program_of
+from nnfuzz.findings.text import Quoted, environment
+from nnfuzz.records.observer import Note
 from nnfuzz.testcase.case import NotProduced
 from nnfuzz.testcase.identity import Numbered, TestId
 
@@ -40,6 +45,9 @@ everywhere; discrete ones must be equal. Any of these runs them:
     onnx_test_runner .
 
 """
+PYTEST_FILE = "test_models.py"
+USUAL = "onnxruntime"
+"""What test_models.py runs in a corpus for no compiler, or for one that needs nnfuzz to run."""
 MAX_FAILURES = 100
 """Number of indexes in a row without a test case after which `fill` gives up."""
 TOO_LARGE, UNSUPPORTED = "too large", "unsupported"
@@ -54,8 +62,8 @@ class CorpusPlan:
 
     versions: of nnfuzz, of the libraries that the bytes depend on, and of the compilers that the
     corpus is for. most_bytes: limit for a model with its data; 0 for none. tests: the test cases,
-    if they are not those of (seed, index). script: the text of test_models.py
-    (nnfuzz.corpus.pytest_file); "" for none.
+    if they are not those of (seed, index). script: the text of test_models.py;
+    "" for none.
     """
 
     count: int
@@ -91,7 +99,7 @@ def fill(out: Path, plan: CorpusPlan, produce: Produce) -> Iterator[str | NotPro
     disk, and what could not be made.
 
     The folder is made with the first test, so that settings without any test case leave nothing
-    behind; the manifest is written last. Raises: CorpusError if the folder holds something, or
+    behind; the manifest is written last. Raises: Unreadable if the folder holds something, or
     nothing can be generated.
     """
     check_unused(out)
@@ -104,7 +112,7 @@ def fill(out: Path, plan: CorpusPlan, produce: Produce) -> Iterator[str | NotPro
             skipped[_short(entry.id)], failed = entry.stage, failed + 1
             if failed == MAX_FAILURES and not plan.tests:
                 probe = "; first run nnfuzz backends --probe" if entry.stage == UNSUPPORTED else ""
-                raise CorpusError(
+                raise Unreadable(
                     f"{failed} indexes in a row gave no test case; the last: {entry.stage}: "
                     f"{entry.message.strip().partition(chr(10))[0]}{probe}"
                 )
@@ -119,17 +127,17 @@ def fill(out: Path, plan: CorpusPlan, produce: Produce) -> Iterator[str | NotPro
         if len(names) == plan.count:
             break
     if not names:
-        raise CorpusError("none of the tests could be generated")
+        raise Unreadable("none of the tests could be generated")
     write_manifest(out, {**plan.to_json(), "tests": names, "skipped": skipped})
 
 
 def check_unused(out: Path) -> None:
-    """Raises: CorpusError unless the folder is absent or empty."""
+    """Raises: Unreadable unless the folder is absent or empty."""
     with making_sense(out):
         if out.exists() and not out.is_dir():
-            raise CorpusError(f"{out} is not a folder; choose another name")
+            raise Unreadable(f"{out} is not a folder; choose another name")
         if out.exists() and any(out.iterdir()):
-            raise CorpusError(f"{out} is not empty; choose another folder")
+            raise Unreadable(f"{out} is not empty; choose another folder")
 
 
 def begin(out: Path, script: str) -> None:
@@ -175,3 +183,33 @@ def _small(made: Entry | NotProduced, most: int) -> Entry | NotProduced:
 
 def _short(test: TestId) -> str:
     return str(test.index) if isinstance(test, Numbered) else str(test)
+
+
+def models_under_pytest(registry: BackendRegistry, specs: Sequence[BackendSpec], note: Note) -> str:
+    """The text of test_models.py: for the first of the compilers, else for the usual one."""
+    if own := pytest_file(specs[:1], registry):
+        return own
+    if specs:
+        note(f"{PYTEST_FILE} runs {USUAL}: {specs[0]} offers no program that does without nnfuzz")
+    return pytest_file([registry.parse(USUAL)] if USUAL in registry.names() else [], registry)
+
+
+def pytest_file(specs: Iterable[BackendSpec], registry: BackendRegistry) -> str:
+    """The text of test_models.py for the first compiler that reads ONNX and offers a program that
+    runs without nnfuzz (Backend.repro); "" if none does. Raises: RegistryError, OptionError.
+    """
+    for spec in specs:
+        backend = registry.get(spec.name)
+        program = program_of(spec, registry, any_dtype=True)
+        if program is not None and backend(**spec.options).form == ONNX:
+            return _rendered(str(spec), program, backend)
+    return ""
+
+
+def _rendered(compiler: str, program: str, backend: type[Backend]) -> str:
+    template = environment().get_template("test_models.py.jinja")
+    source = Quoted(program.strip("\n") + "\n")
+    levels = list(backend.default_levels())
+    return template.render(
+        compiler=compiler, program=source, levels=levels, loads_files=backend.loads_files
+    )

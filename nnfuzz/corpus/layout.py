@@ -18,19 +18,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nnfuzz.base.external_data import write_model
 from nnfuzz.base.files import atomic_folder, npz_bytes
-from nnfuzz.base.packed_values import (
-    NO_PACKING,
-    Packing,
-    packed,
-    packing_of,
-    unpacked,
-)
 from nnfuzz.base.reading import Unreadable, read, read_fields
 from nnfuzz.base.untrusted import (
     making_sense,
@@ -40,13 +32,9 @@ from nnfuzz.base.untrusted import (
     read_json,
     read_npz,
 )
-from nnfuzz.corpus.tolerance import Tolerance
 from nnfuzz.ir.view import GraphView
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.identity import Numbered, TestId, parse_id
-
-if TYPE_CHECKING:
-    from onnx import TensorProto
 
 SCHEMA = 2
 MODEL, CASE, WEIGHTS, DATA_SET = "model.onnx", "nnfuzz.json", "weights.npz", "test_data_set_"
@@ -55,11 +43,7 @@ LICENSE = "Apache-2.0"
 """License of generated tests, as an SPDX expression."""
 
 
-class CorpusError(Unreadable):
-    """A folder that cannot be read as backend tests, or must not be written to."""
-
-
-class NotTensors(CorpusError):
+class NotTensors(Unreadable):
     """Inputs or outputs are sequences, optionals or strings: valid ONNX that nnfuzz cannot run."""
 
 
@@ -72,6 +56,14 @@ class _About:
     opset: int
     graph: GraphView
     schema: int = 0
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far a correct compiler may be from an expected output; 0 for discrete outputs."""
+
+    rtol: float = 0.0
+    atol: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -134,8 +126,8 @@ class TestFolder:
         """Raises: NotTensors; Unreadable if files are missing or damaged."""
         folders = sorted(self.path.glob(f"{DATA_SET}*"), key=lambda p: _number(p.name))
         if not folders:
-            raise CorpusError(f"{self.path} holds no {DATA_SET}0")
-        ends = [*zip(("input", "output"), interface(model := self.model()), packings(model))]
+            raise Unreadable(f"{self.path} holds no {DATA_SET}0")
+        ends = [*zip(("input", "output"), interface(self.model()))]
         return [
             DataSet(folder.name, *(read_tensors(folder, *end) for end in ends))
             for folder in folders
@@ -167,7 +159,7 @@ class TestFolder:
             return
         data = read(_About, read_json(file))
         if data.schema != SCHEMA:
-            raise CorpusError(f"{file} has the schema {data.schema!r}, not {SCHEMA}")
+            raise Unreadable(f"{file} has the schema {data.schema!r}, not {SCHEMA}")
         with making_sense(file):
             made, graph = parse_id(data.test), data.graph.checked()
         case = TestCase(
@@ -198,15 +190,15 @@ def find_tests(root: str | Path) -> list[TestFolder]:
 
 
 def tests_in(folder: Path) -> list[TestFolder]:
-    """All tests below a folder. Raises: CorpusError, which names the fix, if there is none."""
+    """All tests below a folder. Raises: Unreadable, which names the fix, if there is none."""
     if folder.is_file() and folder.suffix == ".onnx":
-        raise CorpusError(
+        raise Unreadable(
             f"{folder} is a model, and verify takes folders of models with expected outputs: "
             f"nnfuzz check {folder} runs a model of your own"
         )
     tests = find_tests(folder)
     if not tests:
-        raise CorpusError(
+        raise Unreadable(
             f"{folder} holds no tests: a test is a folder with model.onnx and test_data_set_0"
         )
     return tests
@@ -222,20 +214,18 @@ def test_name(test: TestId) -> str:
 test_name.__test__ = False  # type: ignore[attr-defined]
 
 
-def write_test(parent: Path, case: TestCase | Entry, name: str = "") -> Path:
+def write_test(parent: Path, case: TestCase | Entry) -> Path:
     """Writes the folder of one test, completely or not at all; equal tests give equal bytes.
 
-    name: the name of the folder, by default that of `test_name`.
-    Raises: FileExistsError; CorpusError if the model's inputs are not those of the case.
+    Raises: FileExistsError; NotTensors for inputs or outputs that are strings; Unreadable if the
+    model's inputs are not those of the case.
     """
     entry = case if isinstance(case, Entry) else Entry(case)
-    case, name = entry.case, name or test_name(entry.case.id)
-    arrays = case.inputs, case.expected
-    names, packing = interface(case.model), packings(case.model)
-    for kind, wanted, inside, have in zip(("inputs", "outputs"), names, packing, arrays):
-        tensors = (inside[n].tensors if n in inside else [n] for n in wanted)
-        if missing := [name for group in tensors for name in group if name not in have]:
-            raise CorpusError(f"{name}: the case has no {kind} {', '.join(missing)}")
+    case, name = entry.case, test_name(entry.case.id)
+    names, arrays = interface(case.model), (case.inputs, case.expected)
+    for kind, wanted, have in zip(("inputs", "outputs"), names, arrays):
+        if missing := [name for name in wanted if name not in have]:
+            raise Unreadable(f"{name}: the case has no {kind} {', '.join(missing)}")
     with atomic_folder(parent / name) as made:
         write_model(case.model, made / MODEL)
         (made / CASE).write_text(_text(_about(case)), encoding="utf-8")
@@ -244,11 +234,9 @@ def write_test(parent: Path, case: TestCase | Entry, name: str = "") -> Path:
             _write_tolerances(made, entry.whole, entry.tolerances)
         data = made / f"{DATA_SET}0"
         data.mkdir()
-        for stem, wanted, inside, have in zip(("input", "output"), names, packing, arrays):
-            given = packed(inside, have)
+        for stem, wanted, have in zip(("input", "output"), names, arrays):
             for place, end in enumerate(wanted):
-                content = tensor_bytes(end, given[end])
-                (data / f"{stem}_{place}.pb").write_bytes(content)
+                (data / f"{stem}_{place}.pb").write_bytes(tensor_bytes(end, have[end]))
     return parent / name
 
 
@@ -286,56 +274,38 @@ def tensor_bytes(name: str, array: np.ndarray) -> bytes:
     return tensor.SerializeToString(deterministic=True)
 
 
-def packings(model: bytes) -> tuple[Packing, Packing]:
-    """The inputs and the outputs that pack tensors of a test case. Raises: Unreadable."""
-    graph = parsed_model(model).graph
-    return packing_of(graph.input), packing_of(graph.output)
-
-
 def interface(model: bytes) -> tuple[list[str], list[str]]:
     """Names of the inputs that are fed, and of the outputs, as the file has them.
 
     Raises: NotTensors, Unreadable.
     """
+    from onnx import TensorProto
+
     graph = parsed_model(model).graph
     weights = {tensor.name for tensor in graph.initializer}
     for value in (*graph.input, *graph.output):
-        if not value.type.HasField("tensor_type") and not packing_of([value]):
-            raise NotTensors(f"{value.name} is not a tensor")
+        if value.type.tensor_type.elem_type in (TensorProto.UNDEFINED, TensorProto.STRING):
+            raise NotTensors(f"{value.name} is not a tensor of numbers")
     return [v.name for v in graph.input if v.name not in weights], [v.name for v in graph.output]
 
 
-def read_tensors(
-    folder: Path, stem: str, names: Sequence[str], packing: Packing = NO_PACKING
-) -> dict[str, np.ndarray]:
-    """Reads STEM_0.pb, STEM_1.pb, ... of a data set; returns name -> array.
-
-    packing: of those that are strings. Raises: CorpusError.
-    """
+def read_tensors(folder: Path, stem: str, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """Reads STEM_0.pb, STEM_1.pb, ... of a data set; returns name -> array. Raises: Unreadable."""
     files = sorted(folder.glob(f"{stem}_*.pb"), key=lambda p: _number(p.name))
     if len(files) != len(names):
-        raise CorpusError(f"{folder} holds {len(files)} {stem}s, the model has {len(names)}")
-    read = {name: _read(file, name in packing) for name, file in zip(names, files)}
-    with making_sense(folder):
-        return unpacked(packing, read)
+        raise Unreadable(f"{folder} holds {len(files)} {stem}s, the model has {len(names)}")
+    return {name: _read(file) for name, file in zip(names, files)}
 
 
-def _read(file: Path, text: bool) -> np.ndarray:
+def _read(file: Path) -> np.ndarray:
     import onnx
 
     data = read_bytes(file)
     with making_sense(file):
         tensor = onnx.TensorProto.FromString(data)
-        return onnx.numpy_helper.to_array(tensor) if text else _array(tensor, file)
-
-
-def _array(tensor: TensorProto, file: Path) -> np.ndarray:
-    from onnx import numpy_helper
-
-    with making_sense(file):
         if tensor.external_data:
-            raise CorpusError(f"{file} keeps its elements in another file")
-        array = numpy_helper.to_array(tensor)
+            raise Unreadable(f"{file} keeps its elements in another file")
+        array = onnx.numpy_helper.to_array(tensor)
     if array.dtype.hasobject or array.dtype.kind in "SU":
         raise NotTensors(f"{file} holds strings")
     return array

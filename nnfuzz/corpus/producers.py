@@ -1,4 +1,4 @@
-"""Workers that make the entries of a corpus side by side; answers come in order all the same."""
+"""Workers that make the entries of a corpus side by side, and their jobs. Answers come in order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from nnfuzz.base.reading import Json
-from nnfuzz.corpus.jobs import ListInstances, ListKeys, MakeEntry
 from nnfuzz.corpus.layout import Entry
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.sandbox.events import Limits, Reply, event_line
@@ -19,12 +18,40 @@ from nnfuzz.sandbox.sandbox import Ended, Pool, Sandbox, Worker
 from nnfuzz.testcase.case import NotProduced
 from nnfuzz.testcase.client import PRELOAD, ProducerUnavailable, working
 from nnfuzz.testcase.identity import Probe, TestId
+from nnfuzz.testcase.jobs import made_for
 
 SERVICE = "nnfuzz.corpus.service:corpus_service"
 LIMITS = Limits(seconds=120.0, jobs_per_process=1000)
 AHEAD = 4
 """Answers per worker that wait for an earlier one, so that one slow test does not stop the rest."""
 J = TypeVar("J", bound=Job[Any])
+
+
+@dataclass(frozen=True)
+class MakeEntry(Job[Entry | NotProduced]):
+    """Makes the test case of an id, with tolerances; NotProduced where its outputs mean nothing."""
+
+    test: TestId
+
+    def accept(self, answer: Entry | NotProduced) -> Entry | NotProduced:
+        made = answer.case if isinstance(answer, Entry) else answer
+        made_for(self.test, made)
+        return answer
+
+
+@dataclass(frozen=True)
+class ListKeys(Job[list[SupportKey]]):
+    """Names all operator signatures that may be generated."""
+
+
+@dataclass(frozen=True)
+class ListInstances(Job[list[int]]):
+    """Numbers the models of one operator that are the first to show some value of an attribute.
+
+    key: one of `ListKeys`.
+    """
+
+    key: SupportKey
 
 
 @dataclass

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
@@ -18,10 +17,17 @@ import numpy as np
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.registry import BackendSpec
 from nnfuzz.backend.runner import BackendRunner, RunnerError
-from nnfuzz.base.reading import UNWRITTEN, Unreadable
-from nnfuzz.base.writing import ROUNDED, as_json
-from nnfuzz.corpus.layout import NO_TOLERANCES, DataSet, NotTensors, TestFolder, Tolerances
-from nnfuzz.corpus.tolerance import Tolerance
+from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.writing import as_json
+from nnfuzz.corpus.layout import (
+    NO_TOLERANCES,
+    DataSet,
+    NotTensors,
+    TestFolder,
+    Tolerance,
+    Tolerances,
+)
+from nnfuzz.corpus.results import BAD, LevelResult, Status
 from nnfuzz.experiment.compilers import examine
 from nnfuzz.experiment.result import Result, Workbench
 from nnfuzz.ir.dtypes import is_floating
@@ -42,39 +48,6 @@ OTHER_FLOATS = (1e-1, 1e-1)
 
 
 NOT_BEGUN = "not begun: the time was over"
-
-
-class Status(StrEnum):
-    """The statuses of JUnit: an error is a test that could not be carried out. known: an expected
-    failure. not compared: the test ran, but no element of its outputs can be compared.
-    """
-
-    PASSED = "passed"
-    FAILED = "failed"
-    KNOWN = "known"
-    SKIPPED = "skipped"
-    NOT_COMPARED = "not compared"
-    ERROR = "error"
-
-
-BAD = (Status.FAILED, Status.ERROR)
-
-
-@dataclass(frozen=True)
-class LevelResult:
-    """The result of one test at one level. message: one line; details: traceback and output.
-
-    seconds: spent in the compiler. kind: of a failure: mismatch, exception, crash or timeout.
-    """
-
-    test: str
-    backend: str
-    level: str
-    status: Status
-    message: str = ""
-    details: str = field(default="", metadata=UNWRITTEN)
-    seconds: float = field(default=0.0, metadata=ROUNDED)
-    kind: str = ""
 
 
 Keep = Callable[[TestFolder, Sequence[Result], BackendRunner, ProducerClient, Sequence[str]], None]

@@ -13,8 +13,8 @@ from pathlib import Path
 from nnfuzz.backend.issue_form import IssueForm
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.target import CPU
-from nnfuzz.base.bounds import blaming
 from nnfuzz.base.reading import JsonObject
+from nnfuzz.base.untrusted import blaming
 from nnfuzz.findings import text
 from nnfuzz.findings.numbers import (
     accuracy_rows,

@@ -63,7 +63,7 @@ class GenerateConfig:
     a weight. bins: number of bins in attribute binning. solver_budget: Z3 checks per graph for
     insertions. resources: Z3 resource units per check. refused: signatures
     ("Add(float16)->float16") and operators ("Add") that a backend does not support, or that ONNX
-    does not admit at the opset (nnfuzz.check.legality). avoid: edges ("Relu->Conv(float32)", see
+    does not admit at the opset (nnfuzz.check.versions). avoid: edges ("Relu->Conv(float32)", see
     nnfuzz.ir.support_key) that graphs must not have. dtype_weights: relative frequencies by dtype
     name; 0: only where an operator admits nothing else (the int64 indices of Gather, the bool of
     Where); None: never. exporter, opset: how graphs will be exported; operators that cannot be

@@ -129,7 +129,7 @@ class DType(Enum):
 
 _OF_NUMPY = {dtype.numpy: dtype for dtype in DType}
 
-# Operators list the groups that any opset admits; nnfuzz.check.legality excludes what an opset does
+# Operators list the groups that any opset admits; nnfuzz.check.versions excludes what an opset does
 # not admit for an operator.
 FLOATS = (DType.FLOAT32, DType.FLOAT64, DType.FLOAT16, DType.BFLOAT16)
 SIGNED = (DType.INT8, DType.INT16, DType.INT32, DType.INT64)

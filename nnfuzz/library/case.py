@@ -9,16 +9,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnfuzz.base.bounds import Unusable, blaming, check_bounds, check_sense
 from nnfuzz.base.reading import Unreadable
-from nnfuzz.base.untrusted import parsed_model, read_model
-from nnfuzz.library.plugins import known_plugins
+from nnfuzz.base.untrusted import (
+    Unusable,
+    blaming,
+    check_bounds,
+    check_sense,
+    parsed_model,
+    read_model,
+)
+from nnfuzz.library.plugins import operator_registry
 from nnfuzz.testcase.case import ModelError, TestCase
 
 if TYPE_CHECKING:
     import onnx
-
-    from nnfuzz.operators.registry import OpRegistry
 
 
 def case_from_onnx(
@@ -62,21 +66,13 @@ def load_case(folder: str | Path) -> TestCase:
     """A test case that `save_case`, `nnfuzz generate` or another tool has written as one of ONNX's
     tests.
 
-    Raises: CorpusError if it is none; ModelError if it is a foreign model that cannot be
+    Raises: Unreadable if it is none; ModelError if it is a foreign model that cannot be
     imported; OSError.
     """
     from nnfuzz.corpus.layout import TestFolder
 
     test = TestFolder(Path(folder), Path(folder).name)
     return test.case() or case_from_onnx(test.model(), test.data_sets()[0].inputs)
-
-
-def operator_registry(plugins: Iterable[str | Path] = ()) -> OpRegistry:
-    """All operators: built-in ones, registered ones, those of plug-ins. Raises: RegistryError."""
-    from nnfuzz.backend.registry import import_plugin
-    from nnfuzz.operators.registry import OpRegistry
-
-    return OpRegistry.load(import_plugin(path) for path in known_plugins(plugins))
 
 
 def check_case(case: object) -> None:

@@ -15,6 +15,7 @@ from nnfuzz.backend.contract import OptionError
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec, labelled
 from nnfuzz.backend.runner import BackendRunner, RunnerError
 from nnfuzz.backend.target import DIRECT, EXPORTED, MODULE, Target
+from nnfuzz.base.reading import Json
 from nnfuzz.base.threads import one_thread
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import Verdict
@@ -23,11 +24,11 @@ from nnfuzz.experiment.confirm import REPEATS
 from nnfuzz.experiment.lane import Lane
 from nnfuzz.experiment.localise import localise
 from nnfuzz.experiment.result import Judging, Plan, Result, Run
-from nnfuzz.library.case import check_case, checked_arrays, operator_registry
-from nnfuzz.library.plugins import known_plugins
+from nnfuzz.library.case import check_case, checked_arrays
+from nnfuzz.library.plugins import known_plugins, operator_registry
 from nnfuzz.records.finding import Finding
 from nnfuzz.testcase.case import CaseConfig, TestCase
-from nnfuzz.testcase.client import LocalProducer, ProducerClient
+from nnfuzz.testcase.client import ProducerClient
 
 if TYPE_CHECKING:
     from nnfuzz.compare.envelope import Enclosure, Envelope
@@ -86,8 +87,7 @@ class Experiment:
                 self._levels[spec.label] = _levels(runner, mine)
             operators = self.specs[0].plugins if self.specs else ()
             config = as_json(CaseConfig(exporter=DIRECT, plugins=operators, tolerance=tolerance))
-            producer = ProducerClient(0, config) if isolated else LocalProducer.of(config)
-            self._producer = stack.enter_context(producer)
+            self._producer = stack.enter_context(_producer(config, isolated))
             compilers = stack.enter_context(CompilerProcesses(self._runners))
             self._lane = Lane(compilers, self._producer)
             self._stack = stack.pop_all()
@@ -155,6 +155,14 @@ class Experiment:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _producer(config: Mapping[str, Json], isolated: bool) -> ProducerClient:
+    if isolated:
+        return ProducerClient(0, config)
+    from nnfuzz.testcase.bench import LocalProducer  # loads PyTorch
+
+    return LocalProducer.of(config)
 
 
 _FORMS = (DIRECT, MODULE, EXPORTED)

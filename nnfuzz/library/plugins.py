@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from nnfuzz.backend.registry import RegistryError, checked_class, plugin_name
+from nnfuzz.backend.registry import RegistryError, checked_class, import_plugin, plugin_name
 from nnfuzz.base.code_paths import PLUGIN
+from nnfuzz.operators.registry import OpRegistry
 
 T = TypeVar("T")
 MAIN = "__main__"
@@ -46,6 +47,11 @@ def known_plugins(further: Iterable[str | Path] = ()) -> list[str]:
     """Plug-ins that are registered, and further ones: paths of files or names of modules."""
     names = [*_registered.values(), *(plugin_name(path) for path in further)]
     return list(dict.fromkeys(names))
+
+
+def operator_registry(plugins: Iterable[str | Path] = ()) -> OpRegistry:
+    """All operators: built-in ones, registered ones, those of plug-ins. Raises: RegistryError."""
+    return OpRegistry.load(import_plugin(path) for path in known_plugins(plugins))
 
 
 def _described(item: object) -> tuple[str, Any]:

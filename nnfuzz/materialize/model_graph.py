@@ -41,8 +41,7 @@ def model_graph(file: Path) -> GraphView:
 
 
 def _load(file: Path) -> ModelProto:
-    from nnfuzz.base.bounds import Unusable
-    from nnfuzz.base.untrusted import parsed_model, read_bytes
+    from nnfuzz.base.untrusted import Unusable, parsed_model, read_bytes
 
     data = read_bytes(file)
     try:

@@ -15,9 +15,14 @@ from nnfuzz.base.untrusted import as_far_as, read_bytes
 from nnfuzz.ir.features import features
 from nnfuzz.ir.view import GraphView
 from nnfuzz.materialize.model_graph import model_graph
-from nnfuzz.metrics.comparison import Counted, FolderComparison
-from nnfuzz.metrics.tally import Tally
-from nnfuzz.metrics.vocabulary import Vocabulary, of_onnx, of_specs
+from nnfuzz.metrics.measures import (
+    Counted,
+    FolderComparison,
+    Tally,
+    Vocabulary,
+    of_onnx,
+    of_specs,
+)
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.records.config import ConfigError
 from nnfuzz.records.observer import Steps

@@ -1,11 +1,102 @@
-"""Measures of how diverse graphs are, each with its definition; docs/METRICS.md has the sources."""
+"""Measures of how diverse graphs are, whoever made them; docs/METRICS.md has the sources."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from nnfuzz.metrics.tally import Tally
-from nnfuzz.metrics.vocabulary import Vocabulary
+from nnfuzz.backend.outcome import parsed_pass
+from nnfuzz.base.reading import JsonObject
+from nnfuzz.ir.features import Features
+from nnfuzz.operators.operator import OpSpec
+
+DEGREES = 5
+"""Operators with any number of inputs: more than this many count as this many, as in Isra."""
+
+
+class Tally:
+    """Counts of the features of graphs.
+
+    only: the operators that count, with their edges and triples; empty for all.
+    """
+
+    def __init__(self, only: Collection[str] = ()) -> None:
+        self._only = frozenset(only)
+        self.graphs = self.nodes = self.edges = self.triples = self.types = self.settings = 0
+        """Sums over all graphs. `types` adds up how many different operators each graph has,
+        `settings` how many different vertices."""
+        self.operators: Counter[str] = Counter()
+        self.vertices: dict[str, set[str]] = defaultdict(set)
+        self.degrees: dict[str, set[int]] = defaultdict(set)
+        self.fan_out: dict[str, set[int]] = defaultdict(set)
+        """Operator -> how many nodes read an output of one."""
+        self.pairs: set[tuple[str, str]] = set()
+        self.chains: set[tuple[str, str, str]] = set()
+        self.passes: dict[str, Counter[str]] = defaultdict(Counter)
+        """Compiler -> pass -> graphs that it changed."""
+
+    def add(self, graph: Features, passes: Mapping[str, Collection[str]] | None = None) -> None:
+        """Adds a graph. passes: by compiler, those that changed the graph, as it wrote them."""
+        only = self._only
+        kept = {i for i, node in enumerate(graph.nodes) if not only or node.op in only}
+        edges = [edge for edge in graph.edges if kept.issuperset(edge)]
+        part = Features(graph.nodes, tuple(edges))
+        nodes = [node for i, node in enumerate(graph.nodes) if i in kept]
+        self.graphs += 1
+        self.nodes += len(nodes)
+        self.edges += len(edges)
+        self.triples += _chains(edges)
+        self.types += len({node.op for node in nodes})
+        self.settings += len({node.vertex for node in nodes})
+        self.pairs |= part.operator_edges()
+        self.chains |= part.operator_triples()
+        readers = Counter(maker for maker, _ in graph.edges)
+        for place in kept:
+            node = graph.nodes[place]
+            self.operators[node.op] += 1
+            self.vertices[node.op].add(node.vertex)
+            self.degrees[node.op].add(min(node.degree, DEGREES))
+            self.fan_out[node.op].add(readers[place])
+        for compiler, written in (passes or {}).items():
+            self.passes[compiler].update({parsed_pass(one)[0] for one in written})
+
+
+def _chains(edges: Collection[tuple[int, int]]) -> int:
+    """The number of pairs of edges in which the second begins where the first ends."""
+    begin = Counter(maker for maker, _ in edges)
+    return sum(begin[reader] for _, reader in edges)
+
+
+Vocabulary = Mapping[str, int]
+"""Operator -> how many different numbers of inputs it takes, at most DEGREES (Isra's operation
+corpus)."""
+
+
+def of_onnx() -> Vocabulary:
+    """The operators of ONNX's own domain at the newest opset, without deprecated ones.
+
+    Constant is left out, since a weight may be written as one or not.
+    """
+    import onnx.defs
+
+    newest: dict[str, onnx.defs.OpSchema] = {}
+    for schema in onnx.defs.get_all_schemas():
+        if schema.domain == "" and not schema.deprecated and schema.name != "Constant":
+            newest[schema.name] = schema
+    arities = {name: (s.min_input, s.max_input) for name, s in newest.items()}
+    return {name: _degrees(*arities[name]) for name in sorted(arities)}
+
+
+def of_specs(specs: Iterable[type[OpSpec]]) -> Vocabulary:
+    """The operators that campaigns generate from; some are one mode of an ONNX operator."""
+    return {spec.name: _degrees(*spec.arity()) for spec in specs}
+
+
+def _degrees(low: int, high: int) -> int:
+    """How many numbers of inputs count as different."""
+    return max(1, min(high, DEGREES) - min(low, DEGREES) + 1)
+
 
 SHARE, COUNT, MEAN = "share", "count", "mean"
 
@@ -55,3 +146,65 @@ def measures(tally: Tally, vocabulary: Vocabulary) -> list[Measure]:
             for name, fired in sorted(tally.passes.items())
         ),
     ]
+
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A folder. left_out: models that could not be read, with the reasons."""
+
+    name: str
+    tally: Tally
+    left_out: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class FolderComparison:
+    """Folders whose coverage is measured against the same vocabulary."""
+
+    counted: Sequence[Counted]
+    vocabulary: Vocabulary
+    known_passes: Mapping[str, Collection[str]] = field(default_factory=dict)
+    """All passes that each compiler reports."""
+
+    def rows(self) -> list[tuple[Measure, list[str]]]:
+        """Every measure that at least one folder has, with the figures of each; "" for none."""
+        every = [measures(one.tally, self.vocabulary) for one in self.counted]
+        named = {m.name: m for own in every for m in own}
+        figures = [{m.name: m.figure for m in own} for own in every]
+        return [(m, [own.get(key, "") for own in figures]) for key, m in named.items()]
+
+    def missing(self) -> list[str]:
+        """Operators of the vocabulary that no folder has."""
+        present = {op for one in self.counted for op in one.tally.operators}
+        return sorted(set(self.vocabulary) - present)
+
+    def idle_passes(self) -> dict[str, list[str]]:
+        """By compiler, the passes that it runs and that changed no model of any folder."""
+        fired = {
+            n: {p for one in self.counted for p in one.tally.passes[n]} for n in self.known_passes
+        }
+        return {
+            n: [p for p in known if p not in fired[n]] for n, known in self.known_passes.items()
+        }
+
+    def to_json(self) -> JsonObject:
+        return {
+            "schema": SCHEMA,
+            "vocabulary": len(self.vocabulary),
+            "missing_operators": self.missing(),
+            "known_passes": {name: list(known) for name, known in self.known_passes.items()},
+            "idle_passes": self.idle_passes(),
+            "folders": [self._of(one) for one in self.counted],
+        }
+
+    def _of(self, one: Counted) -> dict[str, object]:
+        return {
+            "name": one.name,
+            "measures": {m.name: m.value for m in measures(one.tally, self.vocabulary)},
+            "operators": dict(one.tally.operators.most_common()),
+            "passes": {name: dict(c.most_common()) for name, c in sorted(one.tally.passes.items())},
+            "left_out": dict(one.left_out),
+        }

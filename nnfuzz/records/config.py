@@ -44,7 +44,7 @@ class ProducerSettings:
     server. seconds, memory_bytes: limits of one job. jobs: until a worker is replaced.
     """
 
-    service: str = field(default="nnfuzz.testcase.service:producer_service", metadata=UNWRITTEN)
+    service: str = field(default="nnfuzz.testcase.producer:producer_service", metadata=UNWRITTEN)
     preload: tuple[str, ...] = field(
         default=("numpy", "onnx", "torch", "nnfuzz.testcase.producer", "nnfuzz.compare.verdict"),
         metadata=UNWRITTEN,

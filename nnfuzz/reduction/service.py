@@ -37,11 +37,10 @@ from nnfuzz.reduction.neighbours import made_plainly, read_by
 from nnfuzz.reduction.passes import applied, proposed
 from nnfuzz.reduction.subject import Inapplicable, Subject
 from nnfuzz.sandbox.job import Report, does
-from nnfuzz.testcase.bench import CaseBench
+from nnfuzz.testcase.bench import COLLECTED, BenchService, CaseBench
 from nnfuzz.testcase.case import CaseConfig, ModelError, TestCase
 from nnfuzz.testcase.foreign import case_of_model
 from nnfuzz.testcase.foreign_inputs import single_node
-from nnfuzz.testcase.service import COLLECTED, BenchService
 from nnfuzz.triage.keys import Claim, Hypothesis
 from nnfuzz.triage.title import needed_attributes, unwritten
 from nnfuzz.vary.rewrite.rewriting import Written, parse_form, write_form

@@ -1,9 +1,15 @@
-"""Works on test cases that are there: checks them, writes them anew, judges outputs."""
+"""Works on test cases that are there: checks them, writes them anew, judges outputs.
+
+`CaseBench` does the work, `BenchService` does it as the jobs of a worker, and `LocalProducer` has
+the interface of a `ProducerClient` without a worker.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import cached_property
 from types import MappingProxyType
 
 import numpy as np
@@ -12,7 +18,8 @@ from nnfuzz.backend.agreement import strange
 from nnfuzz.backend.deviation import Habits
 from nnfuzz.backend.registry import import_plugin
 from nnfuzz.backend.target import DIRECT, Target, base_form
-from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.reading import Json, Unreadable
+from nnfuzz.base.threads import one_thread
 from nnfuzz.base.untrusted import making_sense
 from nnfuzz.check.runtimes import BODY, EVALUATOR
 from nnfuzz.compare.accuracy import accuracy
@@ -30,9 +37,26 @@ from nnfuzz.materialize.module import execute, tensors
 from nnfuzz.materialize.opsets import DYNAMIC, opset_range
 from nnfuzz.operators.carriers import array
 from nnfuzz.operators.registry import OpRegistry
+from nnfuzz.sandbox.forkserver import ForkClient
+from nnfuzz.sandbox.job import Job, Report, Service, does
+from nnfuzz.sandbox.sandbox import Sandbox
 from nnfuzz.testcase.case import CaseConfig, TestCase
+from nnfuzz.testcase.client import A, ProducerClient, ProducerError, reference_sandbox
 from nnfuzz.testcase.foreign import computed, with_outputs
 from nnfuzz.testcase.identity import ForeignId
+from nnfuzz.testcase.jobs import (
+    CheckCase,
+    ComputeReference,
+    Expose,
+    Judge,
+    Lift,
+    Lower,
+    ReferenceService,
+)
+
+COLLECTED = (10_000, 10, 50)
+"""Thresholds of the garbage collector: by default it takes a twentieth of the time of a producer,
+whose test cases hold no cycles to speak of."""
 
 
 class CaseBench:
@@ -187,3 +211,69 @@ class CaseBench:
 def _is_arbiter(target: Target) -> bool:
     """Whether it is onnx.reference on a model that no exporter wrote."""
     return target.compiler == EVALUATOR and base_form(target.form) in (DIRECT, DYNAMIC)
+
+
+class BenchService(ReferenceService):
+    """Works on test cases that are there."""
+
+    def __init__(self, bench: CaseBench) -> None:
+        self.bench = bench
+
+    @does(CheckCase)
+    def check(self, job: CheckCase, report: Report) -> None:
+        self.bench.check(job.case)
+
+    @does(Lower)
+    def lower(self, job: Lower, report: Report) -> TestCase:
+        return self.bench.lower(job.case)
+
+    @does(Expose)
+    def expose(self, job: Expose, report: Report) -> TestCase:
+        return self.bench.expose(job.case)
+
+    @does(Lift)
+    def lift(self, job: Lift, report: Report) -> TestCase:
+        return self.bench.lift(job.case)
+
+    @does(Judge)
+    def judge(self, job: Judge, report: Report) -> Verdict:
+        outputs = {result.target: result.outputs for result in job.results}
+        habits = {result.target: result.habits for result in job.results if result.habits}
+        return self.bench.judge(job.case, outputs, job.names, habits)
+
+
+class LocalProducer(ProducerClient):
+    """Works on test cases that are there in this process, which has PyTorch and may die of it.
+
+    ONNX's reference evaluator, which may never end, has a process of its own, once it is needed.
+    """
+
+    def __init__(self, service: Service, server: ForkClient | None = None) -> None:
+        """service: does the jobs. server: of the evaluator's process; None: a new one."""
+        self._service, self._server = service, server
+        self._threads: Callable[[], AbstractContextManager[None]] = nullcontext
+
+    @classmethod
+    def of(cls, config: Mapping[str, Json]) -> LocalProducer:
+        """One with the operators of a written CaseConfig, in a process with other work."""
+        made = cls(BenchService(CaseBench(CaseConfig.from_json(config))))
+        made._threads = one_thread
+        return made
+
+    @cached_property
+    def _sandbox(self) -> Sandbox:  # type: ignore[override]
+        return reference_sandbox(self._server)
+
+    def close(self) -> None:
+        if "_sandbox" in vars(self):
+            self._sandbox.close()
+
+    def _call(self, job: Job[A]) -> A:
+        is_evaluation = isinstance(job, ComputeReference)
+        if is_evaluation:
+            return super()._call(job)
+        try:
+            with self._threads():
+                return self._service.done(job, Report())
+        except Exception as error:
+            raise ProducerError(f"{type(error).__name__}: {error}") from error

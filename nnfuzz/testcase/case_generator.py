@@ -70,7 +70,7 @@ class CaseGenerator:
 
     def __init__(self, seed: int, config: CaseConfig, parts: Parts) -> None:
         """Raises: KeyError for an unknown operator or exporter; NothingLeft if there is nothing
-        to generate from; OpsetError if the exporter does not reach the opset; SeedError.
+        to generate from; OpsetError if the exporter does not reach the opset; Unreadable.
         """
         opsets = opset_range(config.exporter)
         if not opsets[0] <= config.opset <= opsets[1]:

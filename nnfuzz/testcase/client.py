@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from functools import cached_property, partial
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import TypeVar
 
 from nnfuzz.backend.deviation import NO_HABITS, Habits
 from nnfuzz.backend.outcome import Outcome
 from nnfuzz.base.reading import Json, Unreadable
-from nnfuzz.base.threads import one_thread
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.sandbox.events import Death, Limits, Reply, Trouble, WorkerFault, event_line
 from nnfuzz.sandbox.forkserver import ForkClient, ForkServer
-from nnfuzz.sandbox.job import Job, Report, Service
+from nnfuzz.sandbox.job import Job
 from nnfuzz.sandbox.sandbox import Sandbox
-from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
+from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.identity import TestId
 from nnfuzz.testcase.jobs import (
     CheckCase,
@@ -28,10 +26,9 @@ from nnfuzz.testcase.jobs import (
     Lower,
     Produce,
 )
-from nnfuzz.testcase.service import BenchService, blames_settings
 
 A = TypeVar("A")
-PRODUCER = "nnfuzz.testcase.service:producer_service"
+PRODUCER = "nnfuzz.testcase.producer:producer_service"
 PRELOAD = (
     "numpy",
     "onnx",
@@ -41,9 +38,17 @@ PRELOAD = (
     "nnfuzz.compare.verdict",
 )
 LIMITS = Limits(seconds=120.0)
-EVALUATOR = "nnfuzz.testcase.service:reference_service"
-EVALUATOR_PRELOAD = ("numpy", "onnx.reference", "nnfuzz.testcase.service")
-EVALUATOR_LIMITS = Limits(seconds=30.0)
+REFERENCE_WORKER = "nnfuzz.testcase.jobs:reference_service"
+REFERENCE_PRELOAD = ("numpy", "onnx.reference", "nnfuzz.testcase.jobs")
+REFERENCE_LIMITS = Limits(seconds=30.0)
+_REFUSALS = (
+    "KeyError",
+    "ValueError",
+    "RegistryError",
+    "NothingLeft",
+    "OpsetError",
+    "Unreadable",
+)
 
 
 class ProducerError(RuntimeError):
@@ -54,7 +59,7 @@ class ProducerUnavailable(ProducerError):
     """The producer cannot even start."""
 
 
-class ProducerSettingsError(ValueError):
+class ProducerSettingsError(Unreadable):
     """A seed or configuration that the producer refuses, such as an unknown operator."""
 
 
@@ -149,46 +154,6 @@ class ProducerClient:
         return _value(working(self._sandbox.call(job)))
 
 
-class LocalProducer(ProducerClient):
-    """Works on test cases that are there in this process, which has PyTorch and may die of it.
-
-    ONNX's reference evaluator, which may never end, has a process of its own, once it is needed.
-    """
-
-    def __init__(self, service: Service, server: ForkClient | None = None) -> None:
-        """service: does the jobs. server: of the evaluator's process; None: a new one."""
-        self._service, self._server = service, server
-        self._threads: Callable[[], AbstractContextManager[None]] = nullcontext
-
-    @classmethod
-    def of(cls, config: Mapping[str, Json]) -> LocalProducer:
-        """One with the operators of a written CaseConfig, in a process with other work."""
-        from nnfuzz.testcase.bench import CaseBench
-
-        made = cls(BenchService(CaseBench(CaseConfig.from_json(config))))
-        made._threads = one_thread
-        return made
-
-    @cached_property
-    def _sandbox(self) -> Sandbox:  # type: ignore[override]
-        start = partial(ForkServer, EVALUATOR_PRELOAD)
-        return Sandbox(EVALUATOR, {}, EVALUATOR_LIMITS, self._server, start)
-
-    def close(self) -> None:
-        if "_sandbox" in vars(self):
-            self._sandbox.close()
-
-    def _call(self, job: Job[A]) -> A:
-        is_evaluation = isinstance(job, ComputeReference)
-        if is_evaluation:
-            return super()._call(job)
-        try:
-            with self._threads():
-                return self._service.done(job, Report())
-        except Exception as error:
-            raise ProducerError(f"{type(error).__name__}: {error}") from error
-
-
 def _value(event: Reply[A] | Trouble) -> A:
     """The answer. Raises: ProducerError if there is none."""
     if isinstance(event, WorkerFault):
@@ -207,3 +172,14 @@ def working(event: Reply[A] | Trouble) -> Reply[A] | Trouble:
     if isinstance(event, Death) and event.stage == "start":
         raise ProducerUnavailable(f"{event_line(event)}\n{event.captured}")
     return event
+
+
+def blames_settings(error_type: str) -> bool:
+    """Whether a producer that raises this while it starts refuses its configuration."""
+    return error_type.rpartition(".")[2] in _REFUSALS
+
+
+def reference_sandbox(server: ForkClient | None) -> Sandbox:
+    """A worker that only computes references, without PyTorch. server: None for a new one."""
+    start = partial(ForkServer, REFERENCE_PRELOAD)
+    return Sandbox(REFERENCE_WORKER, {}, REFERENCE_LIMITS, server, start)

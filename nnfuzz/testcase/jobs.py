@@ -1,4 +1,4 @@
-"""The jobs of a producer's worker (nnfuzz.testcase.service): making and judging test cases."""
+"""The jobs of a producer's worker: making and judging test cases; and the evaluator's worker."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import numpy as np
 from nnfuzz.backend.deviation import NO_HABITS, Deviation, Habits
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
+from nnfuzz.base.packed_values import evaluated
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.sandbox.events import Death, DeathKind
-from nnfuzz.sandbox.job import Job
+from nnfuzz.sandbox.job import Job, Report, Service, does
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.identity import TestId
 
@@ -152,3 +153,25 @@ class Judge(Job[Verdict]):
 
 def _named(outputs: Mapping[str, np.ndarray], names: Sequence[str]) -> Mapping[str, np.ndarray]:
     return {n: array for n, array in outputs.items() if not names or n in names}
+
+
+class ReferenceService(Service):
+    """ONNX's reference evaluator, which needs no PyTorch."""
+
+    @does(ComputeReference)
+    def reference(self, job: ComputeReference, report: Report) -> Outcome:
+        import onnx
+
+        target = Target(REFERENCE, onnx.__version__, form=job.case.exporter)
+        try:
+            outputs = evaluated(job.case.model, job.case.inputs)
+        except Exception as error:
+            message = f"{type(error).__name__}: {error}"
+            return Outcome(OutcomeKind.UNSUPPORTED, Stage.EXECUTE, target, message=message)
+        outputs = {name: np.asarray(result) for name, result in outputs.items()}
+        return Outcome(OutcomeKind.OK, Stage.EXECUTE, target, outputs=outputs)
+
+
+def reference_service() -> ReferenceService:
+    """The factory of a service that only computes references."""
+    return ReferenceService()

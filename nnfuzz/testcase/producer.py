@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import gc
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from nnfuzz.check.legality import Judgements
+from nnfuzz.base.reading import Json
+from nnfuzz.check.versions import Judgements
 from nnfuzz.generate.catalog import NothingLeft
 from nnfuzz.ir.support_key import operators_in
 from nnfuzz.materialize.opsets import opset_of, writer
 from nnfuzz.operators.motif import load_motifs
-from nnfuzz.testcase.bench import CaseBench
+from nnfuzz.sandbox.job import Report as Progress
+from nnfuzz.sandbox.job import does
+from nnfuzz.testcase.bench import COLLECTED, BenchService, CaseBench
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.case_generator import CaseGenerator, Report
 from nnfuzz.testcase.identity import Numbered, Probe, TestId
-from nnfuzz.testcase.seeds import SeedLibrary
-from nnfuzz.testcase.vocabulary import Parts, newest_signatures
+from nnfuzz.testcase.jobs import Configure, ListVocabulary, Produce, Vocabulary
+from nnfuzz.testcase.vocabulary import Parts, SeedLibrary, newest_signatures
 from nnfuzz.vary.generation import Opset
 from nnfuzz.vary.table import VARIATIONS
 from nnfuzz.vary.variation import Variation
@@ -199,3 +203,31 @@ class Producer(CaseBench):
         if exporter not in self._probing:
             self._probing[exporter] = self._made(self._plain.only(exporter))
         return self._probing[exporter]
+
+
+class ProducerService(BenchService):
+    """One per worker; loads operator specs once."""
+
+    def __init__(self, seed: int, config: Mapping[str, Json], cache: str = "") -> None:
+        """cache: the folder of files for other processes; "" for none."""
+        gc.set_threshold(*COLLECTED)
+        self.producer = Producer(seed, CaseConfig.from_json(config), cache)
+        super().__init__(self.producer)
+
+    @does(Produce)
+    def produce(self, job: Produce, report: Progress) -> TestCase | NotProduced:
+        return self.producer.made(job.test, report, job.died)
+
+    @does(ListVocabulary)
+    def vocabulary(self, job: ListVocabulary, report: Progress) -> Vocabulary:
+        producer = self.producer
+        return Vocabulary(producer.signatures(), producer.variables(), list(producer.notes))
+
+    @does(Configure)
+    def configure(self, job: Configure, report: Progress) -> None:
+        self.producer.configure(job.config)
+
+
+def producer_service(seed: int, config: Mapping[str, Json], cache: str = "") -> ProducerService:
+    """The factory that sandboxes name (nnfuzz.testcase.client.PRODUCER)."""
+    return ProducerService(seed, config, cache)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.setting import (
     MODELS,
     NAMES,
@@ -18,6 +20,7 @@ from nnfuzz.base.setting import (
     setting,
     words,
 )
+from nnfuzz.base.untrusted import read_bytes
 
 MOST_NODES = 1000
 """Operators per model at most: a test case may take 60 s, and one of 1000 takes about 10 s."""
@@ -196,3 +199,20 @@ EXCLUDE_DTYPES = Setting(
     field="exclude_dtypes",
 )
 """Becomes a part of `dtypes` (nnfuzz.campaign.configuration)."""
+
+
+def seed_files(folder: Path) -> list[Path]:
+    """The models below a folder, or the one file, sorted. Raises: Unreadable if there are none."""
+    files = [folder] if folder.is_file() else sorted(folder.rglob("*.onnx"))
+    if not files:
+        what = "holds no .onnx file" if folder.is_dir() else "does not exist"
+        raise Unreadable(f"seed-models: {folder} {what}")
+    return [path.absolute() for path in files]
+
+
+def digest(files: Sequence[str | Path]) -> str:
+    """A digest of the contents, in order. Raises: Unreadable."""
+    total = hashlib.sha256()
+    for file in files:
+        total.update(hashlib.sha256(read_bytes(file)).digest())
+    return total.hexdigest()[:16]

@@ -1,26 +1,31 @@
-"""What the graphs of a configuration may be made of: operators, signatures, motifs, weights."""
+"""What graphs are made of: operators, signatures, motifs, weights, and seed models."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 
 from nnfuzz.backend.target import DIRECT
-from nnfuzz.check.legality import Judgements
-from nnfuzz.check.versions import admitted_by_schema, newest_of_version, version_of
+from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.untrusted import read_model
+from nnfuzz.check.versions import Judgements, admitted_by_schema, newest_of_version, version_of
 from nnfuzz.generate.catalog import Catalog, NothingLeft
 from nnfuzz.generate.config import DTYPE_WEIGHTS, GenerateConfig
 from nnfuzz.generate.focus import AGAIN, AIMED, touching
 from nnfuzz.generate.turns import writable
+from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.materialize.exporters import Exporter
+from nnfuzz.materialize.importing import ImportedModel, import_onnx, opaque_nodes
 from nnfuzz.materialize.opsets import exporter_of, opset_of, opset_range
+from nnfuzz.materialize.static import OnnxImportError
 from nnfuzz.operators.motif import Motif
 from nnfuzz.operators.operator import OpSpec
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.testcase.case import CaseConfig
-from nnfuzz.testcase.seeds import SeedLibrary
+from nnfuzz.testcase.settings import digest
 
 SCARCE = 4.0
 """Factor at most on the frequency of an operator that few opsets have."""
@@ -118,3 +123,76 @@ def operator_weights(config: CaseConfig, specs: Sequence[type[OpSpec]]) -> dict[
         having = len(drawn) - bisect_left(drawn, spec.since)
         weights[spec.name] = min(len(drawn) / having, SCARCE) if having else 1.0
     return {name: weight for name, weight in weights.items() if weight != 1.0}
+
+
+# -- seed models -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SeedModels:
+    """The starting graphs. notes: on files, for users, one line each."""
+
+    graphs: tuple[Graph, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class SeedLibrary:
+    """Reads seed models, each set of them once."""
+
+    def __init__(self, registry: OpRegistry) -> None:
+        self._load = cache(partial(_seeds, registry))
+
+    def load(self, config: CaseConfig) -> SeedModels:
+        """The models of a configuration of one exporter, at its opset.
+
+        Those that cannot be used are noted and left out. Raises: Unreadable if they have changed
+        since the campaign began, or if none can be used.
+        """
+        files = config.seed_models
+        given = files, config.seed_digest, config.exporter, config.opset
+        return self._load(*given) if files else SeedModels()
+
+
+def _seeds(
+    registry: OpRegistry, files: tuple[str, ...], contents: str, exporter: str, opset: int
+) -> SeedModels:
+    if digest(files) != contents:
+        raise Unreadable("the seed models have changed since the campaign began; start a new one")
+    read = [_start(file, exporter, opset, registry) for file in files]
+    notes = tuple(note for _, note in read if note)
+    graphs = tuple(graph for graph, _ in read if graph is not None)
+    if not graphs:
+        raise Unreadable("no seed model can be read:\n  " + "\n  ".join(notes))
+    return SeedModels(graphs, notes)
+
+
+def _start(file: str, exporter: str, opset: int, registry: OpRegistry) -> tuple[Graph | None, str]:
+    """The graph of a model, if it can be used, and notes on it for users."""
+    try:
+        imported = import_onnx(read_model(file), registry, opset)
+    except (OnnxImportError, Unreadable) as error:
+        return None, f"seed model {file} is left out: {error}"
+    except Exception as error:  # a broken file may lead to any error
+        return None, f"seed model {file} is left out: {type(error).__name__}: {error}"
+    opaque = opaque_nodes(imported.graph)
+    if opaque and exporter != "direct":
+        return None, f"seed model {file} is left out: {opaque[0]} needs --exporter direct"
+    facts = [*_facts(imported), *_opaque(opaque, imported)]
+    return imported.graph, f"seed model {file}: {'; '.join(facts)}" if facts else ""
+
+
+def _facts(imported: ImportedModel) -> Iterator[str]:
+    """Sizes that were chosen, and the parts of the model that the graph lacks."""
+    if imported.sizes:
+        yield ", ".join(f"{name} = {size}" for name, size in imported.sizes.items())
+    if imported.lost:
+        kinds = ", ".join(dict.fromkeys(str(kind) for kind, _ in imported.lost))
+        yield f"{len(imported.lost)} nodes are left out ({kinds}): {imported.lost[0][1]}"
+
+
+def _opaque(opaque: Sequence[str], imported: ImportedModel) -> Iterator[str]:
+    if opaque:
+        yield (
+            f"{len(opaque)} of {imported.count} nodes have no spec "
+            f"({', '.join(dict.fromkeys(opaque))}); what depends on them is run, but not compared"
+        )

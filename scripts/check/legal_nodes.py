@@ -20,7 +20,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from nnfuzz.check import reference_implementations as references
+from nnfuzz.check import runtimes as references
 from nnfuzz.check.instances import SIZES, solved
 from nnfuzz.check.versions import legal_opsets
 from nnfuzz.ir.dtypes import DType

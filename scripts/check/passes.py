@@ -42,7 +42,7 @@ from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.backend.target import DIRECT
 from nnfuzz.base.threads import one_thread
 from nnfuzz.campaign.configuration import make_config
-from nnfuzz.cli.corpus import known_refusals
+from nnfuzz.cli.commands.corpus import known_refusals
 from nnfuzz.metrics.folders import PLAIN_OPSET
 from nnfuzz.records.settings import SETTINGS
 from nnfuzz.testcase.case import NotProduced

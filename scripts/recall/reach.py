@@ -20,7 +20,7 @@ import onnx
 import nnfuzz
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.backend.target import Target
-from nnfuzz.library.case import operator_registry
+from nnfuzz.library.plugins import operator_registry
 from nnfuzz.materialize.importing import import_onnx, opaque_nodes
 from nnfuzz.operators.registry import OpRegistry
 from scripts.recall.entries import Entry

@@ -10,9 +10,9 @@ from nnfuzz.backend.complaint import described
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.registry import import_plugin
 from nnfuzz.backend.target import Target
-from nnfuzz.base.bounds import Unusable, blaming, check_bounds, check_sense
 from nnfuzz.base.code_paths import LIBRARY, CodePaths
 from nnfuzz.base.shard import IndexSet, Shard
+from nnfuzz.base.untrusted import Unusable, blaming, check_bounds, check_sense
 from nnfuzz.ir.view import NO_GRAPH
 from nnfuzz.triage.headline import innermost_line, python_frames
 from nnfuzz.triage.keys import error_keys

@@ -7,9 +7,9 @@ import random
 import pytest
 import torch
 
-from nnfuzz.check.legality import legal_signatures
 from nnfuzz.check.operators import check_operator, check_operators
-from nnfuzz.check.report import listing, report_table
+from nnfuzz.check.questions import listing, report_table
+from nnfuzz.check.versions import legal_signatures
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice, Sym

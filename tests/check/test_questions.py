@@ -1,20 +1,70 @@
-"""Reference implementations are asked, counted, and believed unless a waiver speaks of them."""
+"""Questions to reference implementations: agreement, examples, the report."""
 
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 
 from nnfuzz.check.operators import check_operator, check_operators
-from nnfuzz.check.questions import example_of
+from nnfuzz.check.questions import (
+    COUNTS,
+    MOST_PROBLEMS,
+    CheckReport,
+    Expected,
+    example_of,
+    listing,
+    numeric_faults,
+    report_table,
+)
 from nnfuzz.check.runtimes import BODY, BUNDLED, EVALUATOR
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.operators.families.elementwise import Increasing
 from nnfuzz.operators.operator import operator
+from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.operators.waiver import NONE, Waiver, Waivers, reference
+
+X = np.array([0.5, 1.0, 2.0], np.float32)
+
+
+@pytest.fixture
+def exp():
+    return OpRegistry.load().get("Exp")()
+
+
+def test_rounding_agrees_and_a_wrong_value_does_not(exp):
+    expected = Expected.of(exp, [X])
+    exact = np.exp(X.astype(np.float64))
+    assert not expected.contradicts([exact.astype(np.float32)])
+    assert not expected.contradicts([np.nextafter(exact.astype(np.float32), np.float32(9))])
+    wrong = exact.astype(np.float32)
+    wrong[1] *= 1.01
+    assert expected.contradicts([wrong]).startswith("output 0: 1 of 3 elements differ")
+
+
+def test_other_numbers_and_types_of_outputs_are_named(exp):
+    expected = Expected.of(exp, [X])
+    assert expected.contradicts([]) == "0 outputs instead of 1"
+    assert expected.contradicts([np.exp(X)[:2]]) == "output 0 is float32[2], not float32[3]"
+
+
+def test_discrete_results_are_equal_or_wrong():
+    add = OpRegistry.load().get("Add")()
+    ones = np.ones(2, np.int8)
+    expected = Expected.of(add, [ones, ones])
+    assert not expected.contradicts([2 * ones]) and expected.contradicts([ones])
+
+
+def test_claims_of_a_spec_are_held_against_it(exp, monkeypatch):
+    expected = Expected.of(exp, [X])
+    assert numeric_faults(exp, [X], expected) == []
+    monkeypatch.setattr(type(exp), "value_range", lambda self, *ranges: (0.0, 1.0))
+    (fault,) = numeric_faults(exp, [X], expected)
+    assert "value_range" in fault and "excludes" in fault
 
 
 def spec_of(torch_, name="Tanh"):
@@ -86,3 +136,37 @@ def test_a_difference_that_is_waived_is_counted():
     runtimes = {**BUNDLED, "toy": lambda model, arrays: []}
     found = said(spec_of(torch.tanh), runtimes, 2, on(waiver))
     assert found.waived[waiver] == found.answers["toy"]["waived"] > 0 and found.ok
+
+
+def test_problems_are_listed_once_and_not_without_end():
+    report = CheckReport("Add")
+    assert report.ok and report.refused_share == 0
+    for number in range(2 * MOST_PROBLEMS):
+        report.problem(f"problem {number // 2}")
+    report.problem("one more")
+    assert not report.ok and len(report.problems) == MOST_PROBLEMS
+
+
+def test_lines_say_problems_examples_and_waivers():
+    waiver = Waiver("toy", "is wrong", "Mul-13", known="toy#1")
+    report = CheckReport("Add", accepted=4, refused=1, problems=["wrong"], example="refused: Add()")
+    assert report.refused_share == 0.25
+    shown = CheckReport("Mul", examples={waiver: ["Mul() on []"]})
+    assert list(listing([report, shown])) == [
+        "Add: wrong",
+        "Add: refused: Add()",
+        "Mul: toy is wrong (0 times here)",
+        "    decided by Mul-13; known as toy#1",
+        "    Mul() on []",
+    ]
+
+
+def test_the_table_has_a_row_for_each_operator():
+    answers = {"toy": Counter(agrees=5, differs=2, unable=1)}
+    reports = [CheckReport("Add", accepted=4, refused=1, answers=answers), CheckReport("Mul")]
+    table = report_table(reports)
+    assert len(table.columns) == len(COUNTS) + 3 and table.row_count == 2
+    console = Console(width=200)
+    with console.capture() as capture:
+        console.print(table)
+    assert "1 (25%)" in capture.get() and "5 of 7" in capture.get()

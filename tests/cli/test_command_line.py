@@ -20,7 +20,7 @@ HOSTILE = Path(__file__).parent.parent / "backend" / "hostile.py"
 
 def test_the_parent_of_a_campaign_works_without_torch():
     rooms = (
-        "campaign.session, nnfuzz.campaign.configuration, nnfuzz.cli.campaigns, nnfuzz.cli.summary"
+        "campaign.session, nnfuzz.campaign.configuration, nnfuzz.cli.campaigns, nnfuzz.cli.reports"
     )
     code = f"import sys; sys.modules['torch'] = None; import nnfuzz.{rooms}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

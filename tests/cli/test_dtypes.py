@@ -8,7 +8,7 @@ import pytest
 
 from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.configuration import case_settings
-from nnfuzz.cli.values import listed
+from nnfuzz.cli.errors import listed
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.testcase.case import CaseConfig, TestCase

@@ -10,7 +10,6 @@ from nnfuzz.backend.registry import BackendRegistry, RegistryError
 from nnfuzz.campaign.configuration import case_settings
 from nnfuzz.cli.commands.check import _inputs, _model_file
 from nnfuzz.cli.errors import UsageError
-from nnfuzz.cli.values import require_file, require_folder
 from nnfuzz.findings.folder import FindingError, read_finding
 from nnfuzz.records.config import ConfigError
 from tests.attacks import samples
@@ -55,13 +54,6 @@ def test_an_argument_too_many(options, message):
     assert done.returncode == 2 and message in done.stderr
 
 
-def test_an_option_of_the_file_that_stands_in_no_table(tmp_path):
-    (tmp_path / "nnfuzz.toml").write_text("backend = ['tvm']\n")
-    done = nnfuzz("fuzz", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "'backend' stands in no table: put it under [fuzz]" in done.stderr
-
-
 def test_a_model_in_another_form(tmp_path):
     with pytest.raises(UsageError, match="is no ONNX model: export it"):
         _model_file(tmp_path / "net.pt")
@@ -90,26 +82,19 @@ def test_a_folder_of_findings_names_them(tmp_path):
         read_finding(tmp_path)
 
 
-def test_what_cannot_be_written_is_known_at_the_start(tmp_path):
-    file = tmp_path / "file"
-    file.touch()
-    require_folder("--save", tmp_path / "new" / "deeper")
-    require_file("--json", tmp_path / "x.json")
-    with pytest.raises(UsageError, match="file is a file: name a folder"):
-        require_folder("--save", file / "deeper")
-    with pytest.raises(UsageError, match="make it first"):
-        require_file("--json", tmp_path / "nodir" / "x.json")
-    with pytest.raises(UsageError, match="that is a folder"):
-        require_file("--json", tmp_path)
-
-
-@pytest.mark.parametrize("option", [("--save", "file/x"), ("--json", "nodir/x.json")])
-def test_a_check_that_cannot_be_written_does_not_begin(option, tmp_path):
+@pytest.mark.parametrize(
+    "option, message",
+    [
+        (("--save", "file/x"), "file/x cannot be written: Not a directory"),
+        (("--save", "file"), "'--save': dir 'file' is a file"),
+        (("--json", "."), "'--json': file '.' is a directory"),
+    ],
+)
+def test_a_check_that_cannot_be_written_does_not_begin(option, message, tmp_path):
     (tmp_path / "file").touch()
     (tmp_path / "m.onnx").write_bytes(samples.case().model)
     done = nnfuzz("check", "m.onnx", *option, cwd=tmp_path)
-    assert done.returncode == 2 and not done.stdout
-    assert done.stderr.startswith(f"error: {option[0]} ") and done.stderr.count("\n") == 1
+    assert done.returncode == 2 and not done.stdout and message in done.stderr
 
 
 def test_a_backend_without_releases_is_not_bisected(tmp_path):

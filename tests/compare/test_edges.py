@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nnfuzz.backend.agreement import beyond
-from nnfuzz.check import reference_implementations
+from nnfuzz.check import runtimes
 from nnfuzz.check.instances import OpInstance
 from nnfuzz.check.runtimes import Unavailable, run_reference
 from nnfuzz.compare.edges import enveloped_at_edges
@@ -232,7 +232,7 @@ def of_the_standard(graph: Graph, params: dict[str, np.ndarray]) -> list[np.ndar
     """What onnx.reference computes at opset NEWEST. Raises: Unavailable."""
     (node,) = graph.nodes
     takes, gives = graph.types(graph.inputs), graph.types(graph.outputs)
-    model = reference_implementations.one_node(OpInstance(node.op, takes), gives, NEWEST)
+    model = runtimes.one_node(OpInstance(node.op, takes), gives, NEWEST)
     return run_reference(model, [params[n] for n in graph.inputs])
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from nnfuzz.backend.target import Target
-from nnfuzz.check import instances, reference_implementations
+from nnfuzz.check import instances, runtimes
 from nnfuzz.check.instances import OpInstance
 from nnfuzz.compare.edges import enveloped_at_edges
 from nnfuzz.compare.envelope import Envelope, enveloped, envelopes, node_intervals
@@ -632,7 +632,7 @@ def samples(registry: OpRegistry, name: str) -> Iterator[tuple[Graph, dict[str, 
         instance = instances.solved(spec, rng.choice(signatures), rank, draw)
         if instance is None:
             continue
-        arrays, valid = reference_implementations.inputs_for(instance, values)
+        arrays, valid = runtimes.inputs_for(instance, values)
         if valid:
             found += 1
             yield single(instance), {f"x{i}": np.asarray(a) for i, a in enumerate(arrays)}
@@ -652,7 +652,7 @@ def single(instance: OpInstance) -> Graph:
 
 def native(graph: Graph, params: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     arrays = [params[n] for n in graph.inputs]
-    return dict(zip(graph.outputs, reference_implementations.run_torch(graph.nodes[0].op, arrays)))
+    return dict(zip(graph.outputs, runtimes.run_torch(graph.nodes[0].op, arrays)))
 
 
 @pytest.mark.parametrize("name", NAMES)

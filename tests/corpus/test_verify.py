@@ -12,10 +12,11 @@ from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.reading import Unreadable, read
 from nnfuzz.compare.envelope import Envelope
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.corpus.known import KnownError, KnownTestFailures, baseline, parse, to_json
 from nnfuzz.corpus.layout import find_tests, write_test
-from nnfuzz.corpus.selection import Budget, SelectableModel, choose, coverage_table, covered
-from nnfuzz.corpus.tolerance import Radii, Tolerance, why_unfit
+from nnfuzz.corpus.results import KnownError, KnownTestFailures, baseline, to_json
+from nnfuzz.corpus.results import parse_known as parse
+from nnfuzz.corpus.select import Budget, SelectableModel, choose, coverage_table, covered
+from nnfuzz.corpus.service import Radii, Tolerance, why_unfit
 from nnfuzz.corpus.verify import (
     LevelResult,
     Status,
@@ -206,8 +207,8 @@ PASSED = LevelResult("test_a2", "tvm", "O3", Status.PASSED)
 SKIPPED = LevelResult("test_b", "tvm", "O3", Status.SKIPPED, "unsupported: Pad|x")
 
 
-def judged(text, result=FAILED, earlier=None):
-    return KnownTestFailures(parse(text, "known.txt"), earlier).judge(result)
+def judged(text, result=FAILED, earlier=()):
+    return KnownTestFailures(parse(text, "known.txt"), dict(earlier)).judge(result)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.client import ProducerClient
 from nnfuzz.testcase.identity import Numbered
 from tests.backend.releases import ADAPTER, use_index
-from tests.cli.test_finding_commands import command
+from tests.command import exit_code as command
 
 CONFIG = as_json(CaseConfig(nodes=2, exporter="direct", opset=18, operators=("Add", "Neg")))
 

@@ -8,19 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from nnfuzz.backend.issue_form import IssueForm
 from nnfuzz.backend.registry import BackendRegistry
-from nnfuzz.base.reading import Unreadable
 from nnfuzz.bugs.adding import Adder
 from nnfuzz.bugs.bug import BugState
 from nnfuzz.bugs.ledger import Ledger
 from nnfuzz.cli.consent import remember
-from nnfuzz.cli.errors import UsageError
-from nnfuzz.cli.main import application
 from nnfuzz.findings.folder import write_finding
 from tests.bugs.conftest import TODAY
+from tests.command import told
 
 PLANTED = Path(__file__).parent / "planted.py"
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -49,11 +46,7 @@ def finding(request, tmp_path, finding_of):
 
 
 def run(*arguments):
-    done = CliRunner().invoke(application(), ["file", *map(str, arguments)])
-    if isinstance(done.exception, UsageError):
-        return 2, str(done.exception)
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return done.exit_code, done.output
+    return told("file", *arguments)
 
 
 @pytest.mark.parametrize("backend", FORMS)
@@ -61,16 +54,16 @@ def test_the_form_of_each_tracker(finding, backend):
     repository, heading = FORMS[backend]
     form = BackendRegistry.discover().get(backend).issue_form
     assert form.repository == repository
-    code, told = run(finding, "--tracker", backend)
-    assert code == 0 and f"\n### {heading}\n" in told
-    assert told.startswith(form.prefix) and "{" + "symptom}" not in told
-    assert told.count("```") % 2 == 0
-    assert f"gh search issues --repo {repository} -- " in told
+    code, shown = run(finding, "--tracker", backend)
+    assert code == 0 and f"\n### {heading}\n" in shown
+    assert shown.startswith(form.prefix) and "{" + "symptom}" not in shown
+    assert shown.count("```") % 2 == 0
+    assert f"gh search issues --repo {repository} -- " in shown
 
 
 def test_an_issue_tells_the_device_of_the_failing_target(finding):
-    _, told = run(finding, "--tracker", "openvino")
-    assert "### Device used for inference\n\nCPU\n" in told
+    _, shown = run(finding, "--tracker", "openvino")
+    assert "### Device used for inference\n\nCPU\n" in shown
 
 
 def test_words_of_a_finding_are_text_in_every_form(finding):
@@ -81,11 +74,11 @@ def test_words_of_a_finding_are_text_in_every_form(finding):
     data["signature"]["title"] = "wrong\n::error::mine"
     path.write_text(json.dumps(data))
     for backend in FORMS:
-        code, told = run(finding, "--tracker", backend)
+        code, shown = run(finding, "--tracker", backend)
         assert code == 0
-        assert not any(line.startswith("::error::") for line in told.splitlines())
-        assert "<script>" not in told
-        assert told.count("](javascript") == told.count("\\](javascript") > 0
+        assert not any(line.startswith("::error::") for line in shown.splitlines())
+        assert "<script>" not in shown
+        assert shown.count("](javascript") == shown.count("\\](javascript") > 0
 
 
 def test_a_section_may_hold_nothing_unknown():
@@ -94,11 +87,10 @@ def test_a_section_may_hold_nothing_unknown():
 
 
 def test_what_is_no_finding_and_who_names_no_tracker(finding, tmp_path):
-    done = CliRunner().invoke(application(), ["file", str(tmp_path)])
-    assert isinstance(done.exception, Unreadable)
+    assert run(tmp_path)[0] == 2
     assert BackendRegistry.discover().get("torch-export").issue_form is not None
-    code, told = run(finding, "--plugin", PLANTED)
-    assert code == 0 and "### How to reproduce\n" in told and "### Report\n" in told
+    code, shown = run(finding, "--plugin", PLANTED)
+    assert code == 0 and "### How to reproduce\n" in shown and "### Report\n" in shown
 
 
 @pytest.fixture
@@ -112,13 +104,13 @@ def filed(finding, tmp_path, registry):
 def test_nothing_is_filed_twice(finding, filed, tmp_path):
     ledger, name = filed
     at = ("--plugin", PLANTED, "--ledger", ledger.folder)
-    code, told = run(finding, *at)
-    assert code == 0 and "It is known in the releases 1.0" in told
-    assert f"nnfuzz bugs set {name} state=filed upstream=URL" in told
+    code, shown = run(finding, *at)
+    assert code == 0 and "It is known in the releases 1.0" in shown
+    assert f"nnfuzz bugs set {name} state=filed upstream=URL" in shown
     address = "https://example.org/7"
     ledger.put(name, replace(ledger.bug(name), state=BugState.FILED, upstream=address))
-    code, told = run(finding, *at)
-    assert code == 2 and f"{name} is filed already {address}; --again" in told
+    code, shown = run(finding, *at)
+    assert code == 2 and f"{name} is filed already {address}; --again" in shown
     assert run(ledger.place(name), *at)[0] == 2
     assert run(finding, *at, "--again")[0] == 0
 
@@ -130,8 +122,8 @@ def test_the_plugin_of_a_finding_names_the_tracker(tmp_path, finding_of):
     spec = BackendRegistry.discover([plugin]).spec("hasty")
     found = replace(found, backend=replace(spec, plugins=(str(plugin),)))
     folder = write_finding(tmp_path / "finding", found, "")
-    code, told = run(folder, "--tracker", "hasty")
-    assert code == 2 and f"add --plugin {folder / plugin.name} if you trust it" in told
+    code, shown = run(folder, "--tracker", "hasty")
+    assert code == 2 and f"add --plugin {folder / plugin.name} if you trust it" in shown
     remember([plugin])
-    code, told = run(folder, "--tracker", "hasty")
-    assert code == 0 and "### What happens\n" in told
+    code, shown = run(folder, "--tracker", "hasty")
+    assert code == 0 and "### What happens\n" in shown

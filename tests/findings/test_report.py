@@ -13,7 +13,7 @@ import pytest
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
-from nnfuzz.base.bounds import Unusable
+from nnfuzz.base.untrusted import Unusable
 from nnfuzz.base.writing import as_json
 from nnfuzz.experiment.compilers import examine
 from nnfuzz.findings.folder import read_finding, write_finding

@@ -1,4 +1,4 @@
-"""Models of users are checked: what is wrong is found at its node, what is right not accused."""
+"""Checks of a user's model: what is right and what is wrong."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from onnx import parser
 
 import nnfuzz
 from nnfuzz.backend.target import Target
+from nnfuzz.library.model_check import Computed, Output, OutputState, _states
 from nnfuzz.operators.registry import OpRegistry
 from tests.planted import one_node
 
@@ -189,3 +190,8 @@ def test_without_targets_all_installed_compilers_run():
     found = installed_compilers()
     assert "onnxruntime" in found
     assert not {"torch", "onnx-checker", "onnxslim", "exporter-dynamo"}.intersection(found)
+
+
+def test_a_node_says_nothing_of_targets_that_do_not_run():
+    right, idle = Computed("a O0", OutputState.RIGHT), Computed("b O0", "exception in import")
+    assert _states(Output("y", "float32[2]", 1.0, computed=(right, idle)), ["b O0"]) == "right"

@@ -1,4 +1,4 @@
-"""Experiments, findings and their reduction, as programs use them."""
+"""Experiments of a user's program, findings, and the oracle."""
 
 from __future__ import annotations
 
@@ -6,10 +6,16 @@ import itertools
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from onnx import parser
 
 import nnfuzz
+from nnfuzz.backend.target import Target
+from nnfuzz.base.reading import read
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import Coordinate
+from nnfuzz.compare.mismatch import Verdict, Width
 
 PLUGIN = Path(__file__).with_name("off.py")
 
@@ -91,3 +97,98 @@ def test_what_is_no_list_of_targets_is_refused(targets, told):
         nnfuzz.Experiment(targets)
     with pytest.raises(TypeError, match=told):
         nnfuzz.check_model("absent.onnx", targets)
+
+
+def test_the_reference_agrees_with_itself(cases):
+    verdict = nnfuzz.Oracle()(cases[0], cases[0].expected)
+    assert verdict.ok and str(verdict).startswith("yours: agrees")
+
+
+def test_the_widths_of_intervals_are_shown():
+    graph = "m (float[2, 3] x) => (float[2, 3] y, int64 n, float[2, 3] z)"
+    body = "y = Exp(x)  n = Size(x)  z = Relu(x)"
+    text = f'<ir_version: 8, opset_import: ["" : 17]> {graph} {{ {body} }}'
+    x = np.array([[1, 2, 3], [0.5, -1, 80]], np.float32)
+    case = nnfuzz.case_from_onnx(parser.parse_model(text), {"x": x})
+    verdict = nnfuzz.Oracle()(case, case.expected)
+    bounds = nnfuzz.Oracle().envelope(case)
+    y, _, z = bounds
+    ulps = np.spacing(np.exp(x))
+    half = (bounds[y].hi - bounds[y].lo) / 2 / ulps
+    assert set(verdict.widths) == {y, z} and verdict.widths[z] == Width(0.0, 0.0)
+    assert verdict.widths[y].most == pytest.approx(half.max(), rel=1e-3)
+    assert verdict.widths[y].median == pytest.approx(np.median(half), rel=1e-3)
+    assert 0.5 < verdict.widths[y].median < verdict.widths[y].most < 200
+    told = f"yours: agrees; intervals of {y} are ±{verdict.widths[y].median:.3g} ULP wide at the me"
+    assert str(verdict).startswith(told) and z not in str(verdict).split(";")[1].split()
+    assert read(Verdict, as_json(verdict)) == verdict
+
+
+def test_widths_leave_out_what_is_decided_at_edges():
+    text = '<ir_version: 8, opset_import: ["" : 17]> m (float[3] x) => (float[3] y) { y = Exp(x) }'
+    x = np.array([-np.inf, np.nan, 1], np.float32)
+    case = nnfuzz.case_from_onnx(parser.parse_model(text), {"x": x})
+    verdict = nnfuzz.Oracle()(case, case.expected)
+    assert set(verdict.comparable.values()) == {1.0}
+    (found,) = verdict.widths.values()
+    assert 0.5 < found.median == found.most < 20
+
+
+def test_a_wrong_element_is_named(cases):
+    name, array = next(iter(cases[0].expected.items()))
+    wrong = {**cases[0].expected, name: array + np.float32(1000)}
+    verdict = nnfuzz.Oracle()(cases[0], wrong, "mine/O3")
+    assert not verdict.ok
+    assert str(verdict).startswith(f"mine/cpu/O3: {name}[") and "expected" in str(verdict)
+    assert "<table>" in verdict._repr_html_() and name in verdict._repr_html_()
+
+
+def test_tables_for_notebooks_escape_all_text(cases):
+    verdict = nnfuzz.Oracle()(cases[0], {}, "mine/O3")
+    (mismatch, *_) = verdict.mismatches[Target.parse("mine/O3")]
+    hostile = replace(mismatch, output="<b>a & b</b>")
+    verdict = replace(verdict, mismatches={Target.parse("mine/O3"): (hostile,)})
+    table = verdict._repr_html_()
+    assert "&lt;b&gt;a &amp; b&lt;/b&gt;" in table and "<b>" not in table
+
+
+def test_a_missing_output_is_told(cases):
+    name = next(iter(cases[0].expected))
+    assert f"output {name!r} is missing" in str(nnfuzz.Oracle()(cases[0], {}))
+
+
+def test_the_envelope_encloses_the_reference(cases):
+    case = cases[0]
+    for name, envelope in nnfuzz.Oracle().envelope(case).items():
+        lo, hi = envelope.admitted
+        assert envelope.lo.shape == case.expected[name].shape == envelope.any.shape
+        assert ((lo <= case.expected[name]) & (case.expected[name] <= hi) | envelope.any).all()
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ([np.zeros(2)], "outputs must map names to arrays, as in {'x': array}, not be a list"),
+        ({"y": [1.0]}, r"outputs\['y'\] is a list, not an array: use numpy.asarray"),
+    ],
+)
+def test_what_is_no_array_by_name_is_refused(cases, given, told):
+    with pytest.raises(TypeError, match=told):
+        nnfuzz.Oracle()(cases[0], given)
+
+
+def test_a_further_output_is_refused(cases):
+    outputs = {**cases[0].expected, "further": np.zeros(2)}
+    with pytest.raises(ValueError, match="'further' is no output of the test case; these are: "):
+        nnfuzz.Oracle()(cases[0], outputs)
+
+
+def test_a_path_is_no_test_case():
+    with pytest.raises(TypeError, match=r"nnfuzz.case_from_onnx\('m.onnx'\) makes one"):
+        nnfuzz.Oracle()("m.onnx", {})
+
+
+def test_the_repr_of_a_verdict_says_how_much_was_compared():
+    verdict = Verdict({Target("yours"): ()}, comparable={"y": 0.25})
+    assert verdict.ok and verdict.partial == ["y"]
+    assert "25 % of y; the rest is not compared" in repr(verdict)

@@ -8,10 +8,15 @@ import pytest
 
 from nnfuzz.ir.features import Features, features
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
-from nnfuzz.metrics.comparison import Counted, FolderComparison
-from nnfuzz.metrics.measures import measures
-from nnfuzz.metrics.tally import DEGREES, Tally
-from nnfuzz.metrics.vocabulary import of_onnx, of_specs
+from nnfuzz.metrics.measures import (
+    DEGREES,
+    Counted,
+    FolderComparison,
+    Tally,
+    measures,
+    of_onnx,
+    of_specs,
+)
 from nnfuzz.operators.registry import OpRegistry
 
 VOCABULARY = {"Add": 1, "Relu": 1, "Concat": 5, "Abs": 1}

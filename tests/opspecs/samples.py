@@ -9,7 +9,7 @@ import onnx
 import torch
 
 from nnfuzz.check.instances import OpInstance
-from nnfuzz.check.reference_implementations import one_node
+from nnfuzz.check.runtimes import one_node
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.draw import Draw, Sizes

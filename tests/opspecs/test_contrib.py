@@ -8,7 +8,7 @@ import torch
 from nnfuzz.opspecs.contrib.experts import Preferred
 
 from nnfuzz.check.instances import OpInstance
-from nnfuzz.check.reference_implementations import one_node
+from nnfuzz.check.runtimes import one_node
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.intervals import Interval

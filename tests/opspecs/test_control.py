@@ -13,8 +13,7 @@ from nnfuzz.opspecs.control import If, Loop, Scan
 from nnfuzz.opspecs.recurrent import GRU
 
 from nnfuzz.check.instances import OpInstance
-from nnfuzz.check.reference_implementations import one_node
-from nnfuzz.check.runtimes import run_reference
+from nnfuzz.check.runtimes import one_node, run_reference
 from nnfuzz.compare.envelope import Tracked, enclosed
 from nnfuzz.compare.reference import PRECISIONS
 from nnfuzz.ir.dtypes import DType

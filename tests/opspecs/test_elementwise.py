@@ -19,7 +19,7 @@ from nnfuzz.opspecs.rectifiers import Shrink, ThresholdedRelu
 from nnfuzz.opspecs.scan import CumProd
 from nnfuzz.opspecs.shape import Reshape
 
-from nnfuzz.check import reference_implementations as references
+from nnfuzz.check import runtimes as references
 from nnfuzz.check.instances import OpInstance
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import BoolExpr, Var

@@ -29,7 +29,7 @@ from nnfuzz.opspecs.scaling import (
 )
 
 from nnfuzz.check.instances import OpInstance
-from nnfuzz.check.reference_implementations import one_node
+from nnfuzz.check.runtimes import one_node
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.operators.families.norm import log_shares
 from nnfuzz.operators.intervals import Interval

@@ -103,7 +103,7 @@ def test_a_refusal_is_explained_by_the_line_and_the_comment_above_it():
 
 
 def node_type(node):
-    from nnfuzz.check.reference_implementations import type_of
+    from nnfuzz.check.runtimes import type_of
 
     return type_of(node.inputs[0])
 

@@ -1,27 +1,20 @@
-"""Pages, bugs and models that scripts make."""
+"""Pages that scripts make, and scripts of bugs."""
 
 import re
-import tarfile
 from dataclasses import replace
 
-import pytest
-
 from nnfuzz.bugs.bug import BugState, ScriptResult
-from nnfuzz.corpus.layout import find_tests
 from nnfuzz.findings.folder import read_finding
 from nnfuzz.vary.faults.catalogue import KINDS
-from scripts.make import models
-from scripts.make.bugs import DOCS, LEDGER, SECTIONS, page
-from scripts.make.pages import PAGES
+from scripts.make.pages import DOCS, LEDGER, PAGES
+from scripts.make.pages import bugs_page as page
 from tests.bugs.conftest import BUG
 
 
-def test_every_script_is_linked_and_every_bug_is_of_a_section():
+def test_every_script_is_linked():
     linked = set(re.findall(r"\(bugs/(\S+)/repro\.py\)", page(LEDGER.bugs())))
     scripts = {f.parent.relative_to(LEDGER.folder).as_posix() for f in DOCS.rglob("bugs/*/*/*.py")}
     assert linked == scripts and len(scripts) > 150
-    systems = {system for section in SECTIONS for system in section.systems}
-    assert {bug.system for bug in LEDGER.bugs().values()} == systems
 
 
 def test_a_row_has_states_and_releases():
@@ -45,39 +38,6 @@ def test_the_scripts_stand_alone():
         if finding.exists() and read_finding(script.parent).origin.runs_of_one:
             continue  # what several runs of one program show takes nnfuzz
         assert not re.search(r"^\s*(?:from|import) nnfuzz", script.read_text(), re.M), script
-
-
-# The corpus of a release: few models, a table of what they cover, the same bytes again.
-
-
-@pytest.fixture(scope="module")
-def archive(tmp_path_factory):
-    out = tmp_path_factory.mktemp("out")
-    arguments = ["7", "--count", "3", "--max-bytes", "1M", "--candidates", "5", "--out", str(out)]
-    assert models.main(arguments) == 0
-    return out / "nnfuzz-models-7.tar.gz"
-
-
-@pytest.mark.slow
-def test_the_archive_holds_whole_tests_and_the_table(archive, tmp_path):
-    with tarfile.open(archive) as tar:
-        tar.extractall(tmp_path, filter="data")
-    folder = tmp_path / "nnfuzz-models-7"
-    tests = find_tests(folder)
-    assert 1 <= len(tests) <= 3 and all(test.case() for test in tests)
-    assert sum(p.stat().st_size for t in tests for p in t.path.rglob("*") if p.is_file()) < 10**6
-    table = (folder / "COVERAGE.md").read_text()
-    assert f"{len(tests)} models" in table and "| operators |" in table
-    assert {"README.md", "manifest.json"} <= {p.name for p in folder.iterdir()}
-
-
-@pytest.mark.slow
-def test_packing_again_gives_the_same_bytes(archive, tmp_path):
-    with tarfile.open(archive) as tar:
-        tar.extractall(tmp_path, filter="data")
-    folder = tmp_path / "nnfuzz-models-7"
-    again = models.pack(folder, tmp_path / "again.tar.gz")
-    assert again.read_bytes() == archive.read_bytes()
 
 
 # Pages that are made from the code have what they are about.

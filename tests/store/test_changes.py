@@ -8,7 +8,7 @@ from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.cli.progress import Silent
-from nnfuzz.cli.summary import summary_text
+from nnfuzz.cli.reports import summary_text
 from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.findings.folder import REDUCED, read_finding
 from nnfuzz.records.config import CampaignConfig, ConfigError, ReducerSettings

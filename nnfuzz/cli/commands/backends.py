@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import Field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
+from nnfuzz.backend.contract import Backend, BackendOptions
+from nnfuzz.backend.registry import BackendRegistry, BackendSpec, RegistryError
+from nnfuzz.backend.releases import environments, known_release
+from nnfuzz.backend.runner import BackendRunner, RunnerError
+from nnfuzz.base.files import cache_folder
 from nnfuzz.base.writing import as_json
-from nnfuzz.cli.errors import FINDINGS, OK, tell, writing
+from nnfuzz.campaign.configuration import chosen_backends, exporter_names, make_config
+from nnfuzz.campaign.session import run_probes
+from nnfuzz.cli.campaigns import default_folder
+from nnfuzz.cli.errors import FINDINGS, OK, plain_message, tell, writing
 from nnfuzz.cli.options import OTHERS, SUPPORT, TESTED, Plugins
-
-if TYPE_CHECKING:
-    from nnfuzz.backend.registry import BackendRegistry
-    from nnfuzz.feedback.support import Support
+from nnfuzz.cli.progress import Interrupt, watcher
+from nnfuzz.feedback.support import Support
+from nnfuzz.feedback.support_cache import SupportCache, write_table
+from nnfuzz.store.store import Store
 
 
 def backends(
@@ -65,9 +75,6 @@ def backends(
     nnfuzz backends --probe tvm      which operators and dtypes it supports (takes minutes)
     nnfuzz backends --prune          remove the environments; they are made again when needed
     """
-    from nnfuzz.backend.registry import BackendRegistry
-    from nnfuzz.cli.backend_list import backend_lines, overview
-
     if prune:
         _prune()
         return
@@ -85,8 +92,6 @@ def backends(
 
 
 def _print_environments() -> None:
-    from nnfuzz.backend.releases import environments
-
     if places := environments():
         print("environments of other releases (--prune removes them all):")
     for place in places:
@@ -95,8 +100,6 @@ def _print_environments() -> None:
 
 
 def _prune() -> None:
-    from nnfuzz.backend.releases import environments
-
     for place in environments():
         with writing(place.folder):
             place.remove()
@@ -109,14 +112,6 @@ def _probe(
     plugins: list[Path],
     table: Path | None,
 ) -> int:
-    from nnfuzz.base.files import cache_folder
-    from nnfuzz.campaign.configuration import chosen_backends, exporter_names, make_config
-    from nnfuzz.campaign.session import run_probes
-    from nnfuzz.cli.campaigns import default_folder
-    from nnfuzz.cli.progress import Interrupt, watcher
-    from nnfuzz.feedback.support_cache import SupportCache, write_table
-    from nnfuzz.store.store import Store
-
     specs = chosen_backends(registry, texts, tell)
     given: dict[str, object] = {"exporters": exporter_names()}
     if table is None:
@@ -148,5 +143,85 @@ def _print_support(name: str, support: Support) -> None:
         f"{name}: {works} signatures work, {len(refused)} are not supported, "
         f"{len(failing)} always fail"
     )
-    for key, why in sorted(refused.items()):
+    print_refused(support)
+
+
+def print_refused(support: Support) -> None:
+    """Prints each signature that a backend refuses, with the reason."""
+    for key, why in sorted(support.refused().items()):
         print(f"  {key}: {why}")
+
+
+def overview(registry: BackendRegistry) -> Iterator[str]:
+    """Lines on all backends, the installed ones first, without starting or importing a compiler."""
+    compilers: list[tuple[str, ...]] = []
+    helpers: list[tuple[str, ...]] = []
+    missing: list[str] = []
+    for name in registry.names():
+        try:
+            backend = registry.get(name)
+            reason = backend.missing()
+        except RegistryError as error:
+            reason = str(error)
+        if reason:
+            missing.append(f"    {name}: {reason}")
+        else:
+            (helpers if backend.baseline else compilers).append(_cells(backend, name))
+    for title, rows in (
+        ("installed (* levels that are compared by default)", compilers),
+        ("installed exporters and model optimisers", helpers),
+    ):
+        widths = [max(map(len, column)) for column in zip(*rows)]
+        yield from [f"{title}:"] if rows else []
+        for row in rows:
+            yield "    " + "  ".join(cell.ljust(n) for cell, n in zip(row, widths)).rstrip()
+    yield from ("not here:", *missing) if missing else ()
+    yield "options of every backend:"
+    yield from _options(fields(BackendOptions))
+    yield "the meaning of other options: nnfuzz backends NAME"
+    yield "whether a backend starts: nnfuzz backends --check NAME"
+
+
+def _cells(backend: type[Backend], name: str) -> tuple[str, ...]:
+    """Name, release, levels, and the options that not every backend has with this default."""
+    common = {option.name: option.default for option in fields(BackendOptions)}
+    own = [o for o in fields(backend.Options) if common.get(o.name, o) != o.default]
+    options = " ".join(f"{option.name}={option.default}" for option in own)
+    return name, known_release(backend), _levels(backend), options
+
+
+def backend_lines(registry: BackendRegistry, spec: BackendSpec, check: bool) -> Iterator[str]:
+    """Lines on one backend. check: whether it is started for them. Raises: RegistryError."""
+    backend = registry.get(spec.name)
+    yield f"{spec}: {_state(registry, spec, check)}"
+    yield f"    {registry.source(spec.name)}"
+    yield f"    levels: {_levels(backend)} (* compared by default)"
+    if backend.steps:
+        yield f"    {len(backend.steps)} passes and options that pipelines are drawn from"
+    yield from _options(fields(backend.Options))
+
+
+def _state(registry: BackendRegistry, spec: BackendSpec, check: bool) -> str:
+    """The installed release by its metadata, or why there is none; for a check the versions that
+    the compiler reports in a worker, or why it does not start.
+    """
+    backend = registry.get(spec.name)
+    if not spec.release and (reason := backend.missing()):
+        return f"missing: {reason}"
+    if not check:
+        return f"{spec.name} {spec.release or known_release(backend)}".rstrip()
+    try:
+        with BackendRunner(spec, registry) as runner:
+            return ", ".join(f"{k} {v}" for k, v in runner.versions().items())
+    except RunnerError as error:
+        return f"does not start: {plain_message(error).splitlines()[0]}"
+
+
+def _levels(backend: type[Backend]) -> str:
+    default = backend.default_levels()
+    return " ".join(f"{level}*" if level in default else level for level in backend.levels)
+
+
+def _options(options: tuple[Field[Any], ...]) -> Iterator[str]:
+    for option in options:
+        yield f"    {option.name}={option.default}: {option.metadata.get('help', '')}"

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
+from collections.abc import Iterable
 from datetime import date
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
-from nnfuzz.cli.ci import JUnit, SummaryMd, write_reports
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.base.writing import fields_as_json
+from nnfuzz.bugs.adding import Adder, AdditionKind
+from nnfuzz.bugs.bug import NAMES, Bug, BugError, BugState, bug_of, bug_text
+from nnfuzz.bugs.checking import NEWS, BugChange, Checked, Checker, Interpreters
+from nnfuzz.bugs.exporting import node_test, pytest_file
+from nnfuzz.bugs.ledger import Ledger
+from nnfuzz.cli.campaigns import known_occurrences
+from nnfuzz.cli.consent import Consent
 from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK, UsageError, tell, writing
-from nnfuzz.cli.options import OTHERS, REPORTED, TESTED, Plugins
+from nnfuzz.cli.options import OTHERS, REPORTED, TESTED, JUnit, Plugins, SummaryMd
+from nnfuzz.cli.reports import write_reports
 from nnfuzz.cli.shell import Grouped, GroupedGroup
-
-if TYPE_CHECKING:
-    from nnfuzz.bugs.bug import Bug
-    from nnfuzz.bugs.checking import Checked
-    from nnfuzz.bugs.ledger import Ledger
+from nnfuzz.store.store import FILE
 
 HELP = """Keep bugs in a ledger: a folder for git, with a folder for each bug.
 
@@ -35,7 +43,9 @@ LEDGER = Path("bugs")
 WIDTH = 60
 """Characters of a title in a list."""
 
-bugs = typer.Typer(help=HELP, no_args_is_help=True, cls=GroupedGroup, rich_markup_mode=None)
+bugs = typer.Typer(
+    help=HELP, no_args_is_help=True, add_completion=False, cls=GroupedGroup, rich_markup_mode=None
+)
 
 LedgerFolder = Annotated[
     Path, OTHERS.option("Folder of the ledger.", "FOLDER", "--ledger", "-l", show_default=True)
@@ -66,26 +76,19 @@ def add(
     that a release had fixed, and findings that fail in another way than their bug. Exit code 1
     then.
     """
-    from nnfuzz.backend.registry import BackendRegistry
-    from nnfuzz.bugs.adding import Adder, AdditionKind
-    from nnfuzz.bugs.ledger import Ledger
-    from nnfuzz.cli.consent import Consent
-
     book, registry = Ledger(ledger), BackendRegistry.discover(plugin or [])
 
-    def trusted(folder: Path) -> Consent:
-        return Consent(folder, plugin or [])
-
-    counts: dict[AdditionKind, int] = {}
+    counts = Counter[AdditionKind]()
     with writing(ledger), book.locked(tell):
-        adder = Adder(book, registry, date.today(), trusted)
+        adder = Adder(book, registry, date.today(), partial(Consent, given=plugin or []))
         for done in adder.add_all(campaign):
-            counts[done.kind] = counts.get(done.kind, 0) + 1
+            counts[done.kind] += 1
             suffix = f": {done.message}" if done.message else ""
             typer.echo(f"{done.name}: {done.kind}{suffix}")
-    for name, count in _held_back(campaign, book).items():
+    held_back = known_occurrences(campaign, book.bugs()) if (campaign / FILE).is_file() else {}
+    for name, count in held_back.items():
         typer.echo(f"{name or 'others'}: known, held back {count}x")
-    typer.echo(", ".join(f"{n} {kind}" for kind, n in counts.items()) or "there is no finding")
+    typer.echo(_totals(counts, AdditionKind) or "there is no finding")
     news = {AdditionKind.BACK, AdditionKind.OTHERWISE} & counts.keys()
     raise typer.Exit(FINDINGS if news else OK)
 
@@ -95,33 +98,27 @@ def list_(
     chosen: Chosen = None,
     ledger: LedgerFolder = LEDGER,
     state: Annotated[
-        list[str] | None,
+        list[BugState] | None,
         REPORTED.option("Only those in this state; repeat it for several.", "STATE"),
     ] = None,
 ) -> None:
     """List the bugs with their states, and the releases in which they are."""
-    from nnfuzz.bugs.bug import BugState
-    from nnfuzz.bugs.ledger import Ledger
-
-    try:
-        states = set(map(BugState, state or []))
-    except ValueError as error:
-        raise UsageError(f"--state {error}") from error
     bugs = Ledger.opened(ledger).chosen(chosen or [])
-    bugs = {n: b for n, b in bugs.items() if not states or b.state in states}
+    bugs = {n: b for n, b in bugs.items() if not state or b.state in state}
     for name, bug in bugs.items():
         typer.echo(f"{bug.state:9} {name}  {bug.releases_line}  {bug.title[:WIDTH]}".rstrip())
-    counts = {state: sum(b.state is state for b in bugs.values()) for state in BugState}
-    totals = ", ".join(f"{n} {state}" for state, n in counts.items() if n)
+    totals = _totals(Counter(bug.state for bug in bugs.values()), BugState)
     typer.echo(totals or "there is no such bug")
+
+
+def _totals(counts: Counter[Any], order: Iterable[Any]) -> str:
+    """ "3 new, 1 fixed"."""
+    return ", ".join(f"{counts[kind]} {kind}" for kind in order if counts[kind])
 
 
 @bugs.command(cls=Grouped)
 def show(bug: BugName, ledger: LedgerFolder = LEDGER) -> None:
     """Show all that the ledger has of a bug."""
-    from nnfuzz.bugs.bug import bug_text
-    from nnfuzz.bugs.ledger import Ledger
-
     book = Ledger.opened(ledger)
     typer.echo(bug_text(book.bug(bug)))
     for file in sorted(p for p in book.place(bug).iterdir() if p.is_file()):
@@ -146,26 +143,13 @@ def set_(
     \b
     nnfuzz bugs set tvm/mismatch-pow-c29550 state=filed upstream=https://example.org/issues/7
     """
-    from nnfuzz.bugs.ledger import Ledger
-
     book = Ledger.opened(ledger)
     with writing(ledger), book.locked(tell):
         book.put(bug, _changed(book.bug(bug), fields))
 
 
-def _held_back(campaign: Path, ledger: Ledger) -> dict[str, int]:
-    """How often bugs of the ledger occurred that a campaign did not report; none for a finding."""
-    from nnfuzz.cli.campaigns import known_occurrences
-    from nnfuzz.store.store import FILE
-
-    return known_occurrences(campaign, ledger.bugs()) if (campaign / FILE).is_file() else {}
-
-
 def _changed(bug: Bug, fields: list[str]) -> Bug:
     """The bug with fields as they were typed. Raises: UsageError, BugError."""
-    from nnfuzz.base.writing import fields_as_json
-    from nnfuzz.bugs.bug import NAMES, bug_of
-
     data = fields_as_json(bug)
     for text in fields:
         name, equals, value = text.partition("=")
@@ -209,23 +193,14 @@ def check(
     back. A script that fails in another way than its bug is reported, and changes nothing. The
     scripts are programs that run with your rights: check ledgers of people whom you trust.
     """
-    from nnfuzz.backend.registry import BackendRegistry
-    from nnfuzz.bugs.checking import NEWS, BugChange, Checker, counts
-    from nnfuzz.bugs.ledger import Ledger
-    from nnfuzz.bugs.scripts import Interpreters
-
     if release and python:
         raise UsageError("--release and --python: give one of them")
     if release and not chosen:
         raise UsageError("name the system that the release is of: nnfuzz bugs check SYSTEM ...")
     book, there = Ledger.opened(ledger), Interpreters(BackendRegistry.discover(plugin or []), tell)
-    checker = Checker(
-        book,
-        there.of_release(release) if release else there.of_python(python or sys.executable),
-        tell,
-        date.today(),
-        not dry_run,
-    )
+    here = partial(there.of_python, python or sys.executable)
+    choose = partial(there.of_release, release) if release else here
+    checker = Checker(book, choose, tell, date.today(), not dry_run)
     done: list[Checked] = []
     with writing(ledger):
         for checked in checker.check_all(book.chosen(chosen or [])):
@@ -234,7 +209,7 @@ def check(
     news = [c.line for c in done if c.change in NEWS]
     rows = [c.row for c in done]
     write_reports(rows, "bugs", f"Bugs of {ledger}", news, junit, summary_md)
-    totals = ", ".join(f"{n} {change}" for change, n in counts(done).items())
+    totals = _totals(Counter(c.change for c in done), BugChange)
     typer.echo(totals or "there is no bug to check")
     if any(c.is_regression for c in done):
         raise typer.Exit(FINDINGS)
@@ -276,10 +251,6 @@ def export(
     A test runs the bug's script, which is put into a folder beside it. A bug without a script, or
     for node tests without a model, is skipped with a message; exit code 1 if nothing was written.
     """
-    from nnfuzz.bugs.bug import BugError
-    from nnfuzz.bugs.exporting import node_test, pytest_file
-    from nnfuzz.bugs.ledger import Ledger
-
     if style not in (PYTEST, NODE_TEST):
         raise UsageError(f"there is no style {style!r}: {PYTEST}, {NODE_TEST}")
     book, written = Ledger.opened(ledger), 0

@@ -5,21 +5,33 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
+import numpy as np
 import typer
 
-from nnfuzz.cli.ci import write_json
-from nnfuzz.cli.errors import FAULT, FINDINGS, NOT_COMPARED, OK, UsageError, writing
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.target import Target, TargetError
+from nnfuzz.base.untrusted import read_bytes, read_model, read_npz
+from nnfuzz.campaign.configuration import chosen_backends
+from nnfuzz.cli.errors import (
+    FAULT,
+    FINDINGS,
+    NOT_COMPARED,
+    OK,
+    UsageError,
+    listed,
+    write_json,
+    writing,
+)
 from nnfuzz.cli.limits import computing
 from nnfuzz.cli.options import CRITERION, MODELS, REPORTED, Backends, Levels, Plugins
-from nnfuzz.cli.values import listed, require_file, require_folder
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from nnfuzz.backend.target import Target
-    from nnfuzz.library.model_check import ModelCheck
+from nnfuzz.cli.progress import phases
+from nnfuzz.compare.criterion import CriterionError
+from nnfuzz.corpus.layout import interface, read_tensors
+from nnfuzz.library.checking import case_to_check, check_model, installed_compilers
+from nnfuzz.library.model_check import ModelCheck
+from nnfuzz.testcase.case import ModelError
 
 SECONDS = 600.0
 """CPU time per core to import a model, to find inputs for it, and to compute its reference."""
@@ -59,12 +71,14 @@ def check(
     save: Annotated[
         Path | None,
         REPORTED.option(
-            "Write each failure as a finding, for nnfuzz reduce, replay, bisect and file.", "DIR"
+            "Write each failure as a finding, for nnfuzz reduce, replay, bisect and file.",
+            "DIR",
+            file_okay=False,
         ),
     ] = None,
     report: Annotated[
         Path | None,
-        REPORTED.option("Write everything as JSON.", "FILE.json", "--json"),
+        REPORTED.option("Write everything as JSON.", "FILE.json", "--json", dir_okay=False),
     ] = None,
     every_node: Annotated[
         bool,
@@ -93,24 +107,20 @@ def check(
     your tolerance, 2 wrong usage, or no inputs, 3 a fault of nnfuzz itself, 4 an output was not
     compared, or less than nine tenths of it.
     """
-    from nnfuzz.backend.target import TargetError
-    from nnfuzz.compare.criterion import CriterionError
-    from nnfuzz.testcase.case import ModelError
-
     file = _model_file(model)
     if save is not None:
-        require_folder("--save", save)
-    if report is not None:
-        require_file("--json", report)
+        with writing(save):
+            save.mkdir(parents=True, exist_ok=True)
     try:
-        result = _checked(
-            file,
-            _targets(backend or [], listed(level), plugin or []),
-            _inputs(inputs, file) if inputs else None,
-            tolerance=tolerance,
-            seed=seed,
-            plugins=plugin or [],
-        )
+        targets = _targets(backend or [], listed(level), plugin or [])
+        with phases() as watch:
+            watch("reading the model")
+            with computing(SECONDS * (os.cpu_count() or 1)):
+                own = _inputs(inputs, file) if inputs else None
+                case = case_to_check(read_model(file), own, seed, plugin or [])
+            result = check_model(
+                case, targets, tolerance=tolerance, plugins=plugin or [], watch=watch
+            )
     except (ModelError, CriterionError, TargetError) as error:
         raise UsageError(f"{file}: {error}") from error
     try:
@@ -138,36 +148,11 @@ def _model_file(path: Path) -> Path:
     return file
 
 
-def _checked(
-    file: Path,
-    targets: Sequence[Target],
-    inputs: dict[str, np.ndarray] | None,
-    seed: int,
-    plugins: Sequence[Path],
-    **more: Any,
-) -> ModelCheck:
-    """Raises: ModelError and others that explain themselves; Unreadable."""
-    from nnfuzz.base.untrusted import read_model
-    from nnfuzz.cli.progress import phases
-    from nnfuzz.library.checking import case_to_check, check_model
-
-    with phases() as watch:
-        watch("reading the model")
-        with computing(SECONDS * (os.cpu_count() or 1)):
-            case = case_to_check(read_model(file), inputs, seed, plugins)
-        return check_model(case, targets, plugins=plugins, watch=watch, **more)
-
-
 def _targets(texts: Sequence[str], levels: Sequence[str], plugins: Sequence[Path]) -> list[Target]:
     """The targets of some backends, or of all installed compilers; at the levels, if there are any.
 
     Raises: UsageError for a level that none of them has, RegistryError, OptionError.
     """
-    from nnfuzz.backend.registry import BackendRegistry
-    from nnfuzz.backend.target import Target
-    from nnfuzz.campaign.configuration import chosen_backends
-    from nnfuzz.library.checking import installed_compilers
-
     registry = BackendRegistry.discover(plugins)
     specs = chosen_backends(registry, list(texts) or installed_compilers(plugins))
     classes = {spec.name: registry.get(spec.name) for spec in specs}
@@ -184,9 +169,6 @@ def _targets(texts: Sequence[str], levels: Sequence[str], plugins: Sequence[Path
 
 def _inputs(path: Path, model: Path) -> dict[str, np.ndarray]:
     """The arrays of an archive, or of a folder of ONNX's tests. Raises: UsageError, Unreadable."""
-    from nnfuzz.base.untrusted import read_bytes, read_npz
-    from nnfuzz.corpus.layout import interface, read_tensors
-
     if not path.exists():
         raise UsageError(f"--inputs {path}: no such file or folder")
     if path.is_dir():

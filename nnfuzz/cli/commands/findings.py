@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from nnfuzz.backend.interface import check_inputs, read_interface
 from nnfuzz.backend.issue_form import PLAIN
+from nnfuzz.backend.outcome import Stage
+from nnfuzz.backend.registry import BackendRegistry, BackendSpec
+from nnfuzz.backend.releases import releases_of
+from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.base.untrusted import making_sense, parsed_model, read_text
+from nnfuzz.bugs.ledger import Ledger, bugs_of, recognised_by, refusal
+from nnfuzz.campaign.reducing import reduce_campaign
+from nnfuzz.cli.consent import Consent
 from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK, UsageError, tell, writing
 from nnfuzz.cli.limits import computing
 from nnfuzz.cli.options import (
@@ -22,13 +34,29 @@ from nnfuzz.cli.options import (
     OwnBackend,
     Plugins,
 )
-
-if TYPE_CHECKING:
-    from nnfuzz.experiment.bisection import BisectionStep
-    from nnfuzz.findings.replay import Replayed
-    from nnfuzz.records.finding import Finding
-    from nnfuzz.reduction.case import CaseReduction
-    from nnfuzz.reduction.engine import ReductionProgress
+from nnfuzz.cli.progress import Interrupt, phases
+from nnfuzz.cli.reports import findings_text
+from nnfuzz.experiment.bisection import BisectionStep
+from nnfuzz.findings.folder import REDUCED, FindingError, read_finding, smallest
+from nnfuzz.findings.reduced import reduce_folder
+from nnfuzz.findings.replay import (
+    NotReproduced,
+    Releases,
+    Replayed,
+    ReplayResult,
+    replay_export,
+    replay_finding,
+    write_bisection,
+)
+from nnfuzz.findings.report import issue
+from nnfuzz.ir.sizes import by_copy
+from nnfuzz.materialize.opsets import DYNAMIC
+from nnfuzz.records.config import CampaignConfig
+from nnfuzz.records.finding import Finding
+from nnfuzz.reduction.case import CONFIRMATIONS, CaseReduction, NotReduced, ReduceConfig
+from nnfuzz.reduction.engine import ReductionProgress
+from nnfuzz.store.store import FILE, Store
+from nnfuzz.testcase.client import ProducerClient
 
 COMPUTING = 300.0
 """CPU seconds for the text of the issue."""
@@ -49,10 +77,16 @@ def replay(
     as well), unsupported by now, not compared (exit code 4: the model runs, and no element of its
     outputs is comparable), or fixed.
     """
-    from nnfuzz.cli.findings import backend_of, opened, replayed
-
     _, own, consent = opened(finding, plugin or [], original)
-    result = replayed(own, backend_of(own, backend, consent))
+    spec = backend_of(own, backend, consent)
+    with _producer_of(own) as producer:
+        if not own.case.model:
+            result = replay_export(own, producer)
+        elif spec is None:
+            raise FindingError("the finding names no backend: say --backend NAME")
+        else:
+            with BackendRunner(spec) as runner:
+                result = replay_finding(own, runner, producer, thorough=True)
     name = backend.partition(",")[0]
     _show_answer(own, result, name if name != own.failure.backend else "")
     raise typer.Exit(FINDINGS if result.fails else OK if result.compared else NOT_COMPARED)
@@ -60,8 +94,6 @@ def replay(
 
 def _show_answer(finding: Finding, result: Replayed, elsewhere: str) -> None:
     """Prints the levels, the failures and the answer. elsewhere: another backend, or ""."""
-    from nnfuzz.findings.replay import ReplayResult
-
     typer.echo(f"finding: {finding.signature}")
     for outcome in result.result.outcomes if result.result else ():
         own = [f for f in result.failures if f.backend == outcome.backend]
@@ -100,46 +132,44 @@ def reduce(
     Of a campaign, all findings that are not reduced yet; those that turn out to be the same are
     merged. Exit code 1 when it is reduced (it still fails), 2 if it no longer reproduces.
     """
-    from nnfuzz.store.store import FILE
-
-    workers = workers or os.cpu_count() or 1
     if (finding / FILE).is_file():
         if backend:
             raise UsageError("--backend is for a single finding, not for a campaign")
-        raise typer.Exit(_reduce_campaign(finding, plugin or [], workers, budget))
+        with Store.open(finding) as store, Interrupt() as interrupt:
+            config = CampaignConfig.from_json(store.config())
+            Consent(finding, plugin or []).require(config.plugins)
+            if config.case.invalid:
+                raise FindingError(NOTHING_TO_REDUCE)
+            workers = workers or os.cpu_count() or 1
+            rows = reduce_campaign(store, tell, workers, budget, interrupt.asked)
+        typer.echo(findings_text(finding, rows).rstrip())
+        raise typer.Exit(FINDINGS if rows else OK)
     _reduce_finding(finding, backend, plugin or [], budget)
+    raise typer.Exit(FINDINGS)
 
 
-def _reduce_campaign(folder: Path, plugins: list[Path], workers: int, budget: int) -> int:
-    from nnfuzz.cli.findings import reduced_campaign
-    from nnfuzz.cli.progress import Interrupt
-    from nnfuzz.cli.summary import findings_text
-
-    with Interrupt() as interrupt:
-        findings = reduced_campaign(folder, plugins, workers, budget, interrupt.asked)
-    typer.echo(findings_text(folder, findings).rstrip())
-    return FINDINGS if findings else OK
-
-
-def _reduce_finding(finding: Path, backend: str, plugin: list[Path], budget: int) -> None:
-    from nnfuzz.cli.findings import reduced
-    from nnfuzz.cli.progress import phases
-    from nnfuzz.reduction.case import ReduceConfig
-
+def _reduce_finding(folder: Path, backend: str, plugins: Iterable[Path], budget: int) -> None:
+    """Raises: FindingError for a finding that cannot be reduced, or no longer reproduces."""
+    _, finding, consent = opened(folder, plugins)
+    spec = backend_of(finding, backend, consent)
+    if finding.case.fault:
+        raise FindingError(NOTHING_TO_REDUCE)
+    with _producer_of(finding):
+        pass  # its test case is whole
     with phases() as show:
 
         def watch(p: ReductionProgress) -> None:
             show(f"{p.run}/{p.budget} candidates, {p.nodes} nodes, {p.by}")
 
-        done, smallest = reduced(finding, backend, plugin, ReduceConfig(budget, watch=watch))
-    _show_reduction(finding, done, smallest)
-    raise typer.Exit(FINDINGS)
+        try:
+            config = ReduceConfig(budget, watch=watch)
+            done, smallest = reduce_folder(folder, config, spec, trusted=consent)
+        except NotReduced as error:
+            raise FindingError(f"{folder}: {error}") from error
+    _show_reduction(folder, done, smallest)
 
 
 def _show_reduction(folder: Path, done: CaseReduction, reduced: Finding) -> None:
-    from nnfuzz.findings.folder import REDUCED
-    from nnfuzz.reduction.case import CONFIRMATIONS
-
     typer.echo(
         f"{done.nodes[0]} -> {done.nodes[1]} nodes, {done.before[6]} -> {done.after[6]} elements; "
         f"{done.run} candidates in {done.seconds:.1f} s"
@@ -179,14 +209,24 @@ def bisect(
     one, and the result goes to it. Exit code 1 while the finding reproduces
     in its own release, 0 once it does not.
     """
-    from nnfuzz.cli.findings import backend_of, bisected, opened
-    from nnfuzz.findings.replay import NotReproduced, write_bisection
-
     folder, own, consent = opened(finding, plugin or [], original)
     if (spec := backend_of(own, "", consent)) is None:
         raise UsageError("a finding about an exporter has no compiler to bisect")
+    registry = BackendRegistry.discover(spec.plugins)
+    backend = registry.get(spec.name)
+    if not backend.distribution:
+        raise FindingError(
+            f"{spec.name} names no package (Backend.distribution), so it has no releases to bisect"
+        )
+    listed = releases_of(backend)
+    for asked in filter(None, (oldest, newest)):
+        if asked not in listed:
+            raise FindingError(f"{spec.name} has no release {asked}; there are {', '.join(listed)}")
+    typer.echo(f"finding: {own.signature}")
     try:
-        result = bisected(own, spec, oldest, newest, _show_step)
+        with _producer_of(own) as producer:
+            releases = Releases(own, spec, registry, producer, listed, _show_step)
+            result = releases.bisect(oldest, newest)
     except NotReproduced as error:
         typer.echo(str(error))
         raise typer.Exit(OK) from error
@@ -235,11 +275,6 @@ def file(
     The reduced finding is taken where there is one. A finding that the ledger has as filed already
     is refused with exit code 2. Nothing is sent; a note has the search for duplicates.
     """
-    from nnfuzz.base.untrusted import read_text
-    from nnfuzz.bugs.ledger import Ledger, bugs_of, recognised_by, refusal
-    from nnfuzz.cli.findings import backends_of, opened
-    from nnfuzz.findings.report import issue
-
     folder, loaded, consent = opened(finding, plugin or [], original)
     name = tracker or loaded.failure.backend
     registry = backends_of(loaded, consent, name)
@@ -267,3 +302,90 @@ def file(
     if bug:
         tell(f"once it is filed: nnfuzz bugs set {bug} state=filed upstream=URL")
     raise typer.Exit(OK)
+
+
+# -- findings as commands take them ------------------------------------------------------------
+
+NOTHING_TO_REDUCE = (
+    "invalid models have a handful of operators from the start: there is nothing to reduce"
+)
+
+
+def open_finding(folder: Path, consent: Consent) -> Finding:
+    """The finding in a folder with a model that makes sense, and with the plug-ins that may run.
+
+    Raises: Unreadable, FindingError if there is none or a file of it is damaged or missing.
+    """
+    finding = read_finding(folder, consent)
+    plugins = dict.fromkeys([*finding.config["plugins"], *consent.given])
+    finding = replace(finding, config={**finding.config, "plugins": list(plugins)})
+    case, file = finding.case, folder / "model.onnx"
+    if not case.model:
+        if finding.failure.stage is not Stage.EXPORT:  # only an exporter's finding may lack it
+            raise FindingError(f"{file} is missing or empty: copy the whole folder of the finding")
+        return finding
+    parsed_model(case.model, file)
+    if not case.graph:
+        raise FindingError(f"{folder}: there is no graph of the model; its repro.py runs it")
+    if case.fault:  # the fault may be in the declared inputs, which then fit none
+        return finding
+    with making_sense(folder):
+        declared = read_interface(case.model)[0]
+        for inputs in by_copy(case.inputs) if case.exporter == DYNAMIC else [case.inputs]:
+            check_inputs(declared, inputs)
+    return finding
+
+
+def opened(
+    finding: Path, plugins: Iterable[Path], original: bool = True
+) -> tuple[Path, Finding, Consent]:
+    """The folder of a finding, or of the reduced one in it unless `original`; what it holds; and
+    which plug-ins may run. Raises: as `open_finding` does.
+    """
+    folder = finding if original else smallest(finding)
+    if folder != finding:
+        tell(f"the reduced model is taken, {folder}; --original takes the one it came from")
+    consent = Consent(folder, plugins)
+    return folder, open_finding(folder, consent), consent
+
+
+def backends_of(finding: Finding, consent: Consent, needed: str = "") -> BackendRegistry:
+    """All backends: those of plug-ins that the command names and of the finding's own as well.
+
+    needed: name of a backend that must be there.
+    Raises: RegistryError; UsageError if the needed one is in a plug-in that may not run.
+    """
+    own = finding.backend
+    stored = [path for path in (own.plugins if own else ()) if Path(path).is_file()]
+    registry = BackendRegistry.discover([*consent.given, *stored])
+    if needed and consent.refused and needed not in registry.names():
+        raise consent.error()
+    return registry
+
+
+def backend_of(finding: Finding, text: str, consent: Consent) -> BackendSpec | None:
+    """The backend that `text` asks for; if it is empty, the finding's own with its options. None if
+    neither names a backend, or the finding has no model.
+
+    Raises: RegistryError, OptionError; UsageError if the backend is one that may not run.
+    """
+    own = finding.backend
+    if not finding.case.model:
+        return None
+    registry = backends_of(finding, consent, own.name if own and not text else "")
+    for plugin in consent.refused:
+        typer.echo(f"not run: the plug-in {plugin}, which the finding names", err=True)
+    if text:
+        return registry.parse(text)
+    if own is None:
+        return None
+    return replace(registry.spec(own.name, own.options, own.release), label=own.label)
+
+
+@contextmanager
+def _producer_of(finding: Finding) -> Iterator[ProducerClient]:
+    """A producer in the configuration of a finding. Raises: Unreadable for a damaged test case."""
+    with ProducerClient(finding.case.id.seed, finding.config) as producer:
+        if finding.case.model and not finding.case.fault:
+            producer.check(finding.case)
+        yield producer

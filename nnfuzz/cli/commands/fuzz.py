@@ -1,4 +1,4 @@
-"""`nnfuzz fuzz`: settings in, campaign out; `nnfuzz settings` and `nnfuzz merge`."""
+"""The commands on campaigns: fuzz, settings, merge, report, and serve."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nnfuzz.base.setting import GROUPS
-from nnfuzz.cli.ci import JUnit, SummaryMd
-from nnfuzz.cli.defaults import from_file
-from nnfuzz.cli.errors import FAULT, FINDINGS, OK, USAGE, UsageError, tell
+from nnfuzz.cli.errors import FAULT, FINDINGS, OK, USAGE, UsageError, tell, writing
 from nnfuzz.cli.options import (
     AMOUNT,
     OTHERS,
     REPORTED,
     Backends,
+    CampaignFolder,
+    JUnit,
     Plugins,
+    SummaryMd,
+    from_file,
     settable,
     taking,
     values_of,
@@ -75,7 +77,7 @@ def fuzz(
     if not quiet:
         tell("starting the compilers and PyTorch; the first test follows in some seconds")
     from nnfuzz.cli.campaigns import Request
-    from nnfuzz.cli.ci import report_campaign
+    from nnfuzz.cli.reports import report_campaign
 
     if resume and "backend" in from_file(context):
         backend = None
@@ -119,7 +121,7 @@ def _fuzz(request: Request, resume: bool, quiet: bool) -> tuple[CampaignResult, 
     """Runs a session of a campaign and prints its summary."""
     from nnfuzz.cli.campaigns import opened_campaign
     from nnfuzz.cli.progress import Interrupt, watcher
-    from nnfuzz.cli.summary import summary_text
+    from nnfuzz.cli.reports import summary_text
 
     with (
         opened_campaign(request, resume) as (folder, config, run),
@@ -214,7 +216,7 @@ def merge(
     """
     from nnfuzz.campaign.merging import merge
     from nnfuzz.campaign.session import CampaignResult
-    from nnfuzz.cli.summary import summary_text
+    from nnfuzz.cli.reports import summary_text
     from nnfuzz.records.config import CampaignConfig
     from nnfuzz.store.summary import read_summary
 
@@ -223,3 +225,49 @@ def merge(
         config = CampaignConfig.from_json(store.config())
         print(summary_text(result, config), end="")
     raise typer.Exit(FINDINGS if result.findings else OK)
+
+
+PAGE, PORT = "report.html", 8765
+
+
+def report(
+    campaign: CampaignFolder,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.html", help=f"Default: CAMPAIGN/{PAGE}.", show_default=False),
+    ] = None,
+) -> None:
+    """Write a campaign as one self-contained HTML page: findings and outcomes.
+
+    It may still be running. The page loads nothing from anywhere and links to the findings' folders
+    beside it.
+    """
+    from nnfuzz.base.files import write_atomically
+    from nnfuzz.findings.page import CampaignReader, html_of
+
+    path = out or campaign / PAGE
+    page = CampaignReader(campaign, path).read()
+    for line in page.missing:
+        tell(f"missing from the page: {line}")
+    with writing(path):
+        write_atomically(path, html_of(page).encode("utf-8", errors="replace"))
+    typer.echo(path)
+
+
+def serve(
+    campaign: CampaignFolder,
+    port: Annotated[
+        int, OTHERS.option("To listen on; 0: any that is free.", min=0, max=65535)
+    ] = PORT,
+) -> None:
+    """Show a campaign in the browser while it runs: findings as they come, speed, outcomes.
+
+    \b
+    nnfuzz serve campaign
+    ssh -L 8765:127.0.0.1:8765 HOST            to see what is served on another machine
+
+    The campaign is read and never written, and may be over as well. Ends with Ctrl-C.
+    """
+    from nnfuzz.findings.page import serve
+
+    serve(campaign, port, lambda line: typer.echo(f"{line}  (Ctrl-C ends it)"))

@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
 
+from nnfuzz.backend.registry import BackendRegistry, import_plugin
+from nnfuzz.backend.releases import known_release
+from nnfuzz.base.files import cache_folder
+from nnfuzz.check.instances import SignatureTypes
+from nnfuzz.check.versions import NOTHING_KEPT, Judgements, legal_signatures
+from nnfuzz.cli.commands.backends import print_refused
 from nnfuzz.cli.errors import FINDINGS, OK, UsageError, tell
 from nnfuzz.cli.options import AMOUNT, MODELS, TESTED, Plugins
+from nnfuzz.cli.progress import steps
 from nnfuzz.cli.shell import Grouped, GroupedGroup
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rich.console import Console
-
-    from nnfuzz.feedback.support import Support
-    from nnfuzz.operators.registry import OpRegistry
+from nnfuzz.feedback.support import Support
+from nnfuzz.feedback.support_cache import SupportCache, claims_of, is_of
+from nnfuzz.generate.catalog import signature_key
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.operators.operator import OpSpec
+from nnfuzz.operators.registry import OpRegistry
 
 ops = typer.Typer(
     help="List the operators that models are made of; check their specs.",
     cls=GroupedGroup,
     invoke_without_command=True,
-    no_args_is_help=False,
+    add_completion=False,
     rich_markup_mode=None,
 )
 
@@ -62,13 +72,9 @@ def table(
 
 def _show_operators(plugins: list[Path]) -> None:
     """Prints the table. Raises: UsageError."""
-    from nnfuzz.base.files import cache_folder
-    from nnfuzz.check.legality import Judgements
-    from nnfuzz.cli.operator_tables import UNKNOWN, operator_facts, rich_table
-
-    judgements = Judgements.kept_in(cache_folder())
-    operators = operator_facts(load_operators(plugins).specs(), judgements)
-    supports = _known_support(cache_folder())
+    specs = load_operators(plugins).specs()
+    operators = operator_facts(specs, Judgements.kept_in(cache_folder()))
+    supports = _known_support()
     console = terminal()
     console.print(rich_table(operators, supports, console.width))
     print(f"{len(operators)} operators, {sum(o.signatures for o in operators)} signatures")
@@ -78,15 +84,11 @@ def _show_operators(plugins: list[Path]) -> None:
         print("to learn what a compiler supports, fuzz it, or run nnfuzz backends --probe NAME")
 
 
-def _known_support(folder: Path) -> dict[str, Support]:
+def _known_support() -> dict[str, Support]:
     """The support tables of installed compilers, of the installed release if that ran here, by
     name and version.
     """
-    from nnfuzz.backend.registry import BackendRegistry
-    from nnfuzz.backend.releases import known_release
-    from nnfuzz.feedback.support_cache import SupportCache, is_of
-
-    registry, cache = BackendRegistry.discover(), SupportCache(folder)
+    registry, cache = BackendRegistry.discover(), SupportCache(cache_folder())
     known = {}
     for name in registry.usable(tell):
         backend = registry.get(name)
@@ -102,11 +104,6 @@ def _show_support(name: str, plugins: list[Path]) -> None:
     """Prints a backend's support table: of the release that is named or installed, or else the
     newest there is. name: NAME or NAME@RELEASE.
     """
-    from nnfuzz.backend.registry import BackendRegistry
-    from nnfuzz.backend.releases import known_release
-    from nnfuzz.base.files import cache_folder
-    from nnfuzz.feedback.support_cache import SupportCache, claims_of
-
     registry = BackendRegistry.discover(plugins)
     spec = registry.parse(name)
     release = spec.release or known_release(registry.get(spec.name))
@@ -122,13 +119,11 @@ def _show_support(name: str, plugins: list[Path]) -> None:
             file=sys.stderr,
         )
     if file:
-        refused = file.support.refused()
         print(
             f"{name} ({', '.join(f'{k} {v}' for k, v in file.versions.items())}): "
-            f"{len(file.entries)} signatures known, {len(refused)} refused"
+            f"{len(file.entries)} signatures known, {len(file.support.refused())} refused"
         )
-        for key, why in sorted(refused.items()):
-            print(f"  {key}: {why}")
+        print_refused(file.support)
 
 
 LOG_WIDTH = 180
@@ -136,9 +131,6 @@ LOG_WIDTH = 180
 
 def load_operators(plugins: Iterable[Path]) -> OpRegistry:
     """All operators, with those of plug-in files. Raises: UsageError."""
-    from nnfuzz.backend.registry import import_plugin
-    from nnfuzz.operators.registry import OpRegistry
-
     try:
         registry = OpRegistry.load(import_plugin(path) for path in plugins)
     except ValueError as error:
@@ -150,8 +142,6 @@ def load_operators(plugins: Iterable[Path]) -> OpRegistry:
 
 def terminal() -> Console:
     """A rich console of the terminal's width; LOG_WIDTH columns where stdout is no terminal."""
-    from rich.console import Console
-
     if sys.stdout.isatty():
         return Console(highlight=False, file=sys.__stdout__)
     return Console(highlight=False, width=LOG_WIDTH)
@@ -190,14 +180,14 @@ def check(
     PyTorch rejects; needless: those that both take, so that the condition asks for too much; empty:
     instances without elements that were checked. Then how often each implementation agreed.
     """
-    from nnfuzz.check.operators import check_operators
-    from nnfuzz.check.report import CheckReport, listing, report_table
+
+    from nnfuzz.check.operators import check_operators  # loads PyTorch
+    from nnfuzz.check.questions import listing, report_table
     from nnfuzz.check.runtimes import BUNDLED
-    from nnfuzz.cli.progress import steps
 
     registry = _selected(load_operators(plugin or []), operators or [])
     specs = registry.specs()
-    reports: list[CheckReport] = []
+    reports = []
     with steps("checking operators", len(specs)) as advance:
         for report in check_operators(specs, seed, instances, BUNDLED, registry.waivers):
             reports.append(report)
@@ -213,3 +203,95 @@ def _selected(registry: OpRegistry, names: Sequence[str]) -> OpRegistry:
         return registry.select(names or list(registry))
     except KeyError as error:
         raise UsageError(str(error.args[0])) from error
+
+
+# -- tables --------------------------------------------------------------------------------
+
+HEADINGS = ("operator", "opset", "ranks", "dtypes")
+UNKNOWN = "?"
+NARROW = 100  # columns of a terminal that HEADINGS do not fit into
+_WRAPPED = {"ranks": 8, "dtypes": 22}
+"""Headings of columns that may wrap in a terminal, and their least widths."""
+
+
+@dataclass(frozen=True)
+class OperatorFacts:
+    """One operator. cells: in the order of HEADINGS. keys: the written signatures that some opset
+    admits. signatures: the number of all its signatures.
+    """
+
+    cells: tuple[str, ...]
+    keys: tuple[str, ...]
+    signatures: int
+
+
+def operator_facts(
+    specs: Iterable[type[OpSpec]], judgements: Judgements = NOTHING_KEPT
+) -> list[OperatorFacts]:
+    """The facts on each operator, sorted by name. judgements: of earlier processes; new ones are
+    added.
+    """
+    facts = []
+    for spec in sorted(specs, key=lambda s: s.name.lower()):
+        legal = legal_signatures(spec, judgements)
+        keys = {signature_key(spec, *signature) for signature in legal}
+        cells = (spec.name, f"{spec.since}+", _ranks(spec), _dtypes(spec, legal))
+        facts.append(OperatorFacts(cells, tuple(sorted(keys)), len(spec.signatures())))
+    judgements.save()
+    return facts
+
+
+def share(part: int, whole: int) -> str:
+    """ "yes" for all, "no" for none, "12 of 14"."""
+    if part in (0, whole):
+        return "no" if not part else "yes"
+    return f"{part} of {whole}"
+
+
+def _ranks(spec: type[OpSpec]) -> str:
+    """The ranks that each input admits, such as "1-5, 0"; written once where all are the same."""
+    texts = [str(lo) if lo == hi else f"{lo}-{hi}" for lo, hi in (p.ranks for p in spec.inputs)]
+    return texts[0] if len(set(texts)) == 1 else ", ".join(texts)
+
+
+def _dtypes(spec: type[OpSpec], signatures: Sequence[SignatureTypes]) -> str:
+    """The dtypes of each type variable in some signatures; then those of a distinct output."""
+    variables = dict.fromkeys(pattern.var for pattern in spec.inputs)
+    parts = [_names(binding[var] for binding, _ in signatures) for var in variables]
+    if spec.output not in variables:
+        parts.append("-> " + _names(output for _, output in signatures))
+    return "; ".join(parts)
+
+
+def _names(dtypes: Iterable[DType]) -> str:
+    named = set(dtypes)
+    return " ".join(dtype.value for dtype in DType if dtype in named)
+
+
+def support_share(support: Support, keys: Collection[str]) -> str:
+    """The support of an operator's signatures: "yes", "no", "12 of 14", "?" if unknown."""
+    decided = [support.entries.get(SupportKey.parse(key)) for key in keys]
+    known = [entry for entry in decided if entry and entry.status]
+    if not known:
+        return UNKNOWN
+    works = sum(not entry.refused for entry in known)
+    open_ = f", {len(keys) - len(known)} {UNKNOWN}" if len(known) < len(keys) else ""
+    return share(works, len(known)) + open_
+
+
+def rich_table(
+    operators: Iterable[OperatorFacts], supports: Mapping[str, Support], width: int
+) -> Table:
+    """The table for a terminal of `width` columns; a narrow one shows names and support only.
+
+    supports: of each backend, by the heading of its column.
+    """
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    own = HEADINGS if width >= NARROW else HEADINGS[:1]
+    for heading in (*own, *supports):
+        wraps = heading in _WRAPPED or heading in supports
+        table.add_column(heading, no_wrap=not wraps, min_width=_WRAPPED.get(heading))
+    for facts in operators:
+        shares = (support_share(support, facts.keys) for support in supports.values())
+        table.add_row(*facts.cells[: len(own)], *shares)
+    return table

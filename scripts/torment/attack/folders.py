@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from scripts.torment.attack import Surface
-from scripts.torment.attack.files import judged, opened, special
-from scripts.torment.attack.mutations import mutated, scrambled
+from scripts.torment.attack.files import judged, mutated, opened, scrambled, special
 
 GRAPHS = 12  # generated models of which one is changed
 
@@ -29,9 +28,8 @@ def _finding(folder: Path) -> None:
 def use_finding(folder: Path, rng: random.Random) -> str:
     """Does what replay does without its processes: an accepted case can be judged and reported."""
     from nnfuzz.base.reading import Unreadable
+    from nnfuzz.cli.commands.findings import backend_of, open_finding
     from nnfuzz.cli.consent import Consent
-    from nnfuzz.cli.errors import UsageError
-    from nnfuzz.cli.findings import backend_of, open_finding
     from nnfuzz.findings.report import tracker_report
 
     try:
@@ -43,7 +41,7 @@ def use_finding(folder: Path, rng: random.Random) -> str:
             outputs = {o.target: o.outputs for o in found.outcomes if o.outputs}
             _producer().judge(found.case, outputs)
         tracker_report(found)
-    except (Unreadable, UsageError):
+    except Unreadable:
         pass
     return judged("show", folder)
 
@@ -137,10 +135,11 @@ def use_model(folder: Path, rng: random.Random) -> str:
     """Shows a model, and reads it as a seed model."""
     from nnfuzz.base.reading import Unreadable
     from nnfuzz.testcase.case import CaseConfig
-    from nnfuzz.testcase.seeds import SeedError, SeedLibrary, digest
+    from nnfuzz.testcase.settings import digest
+    from nnfuzz.testcase.vocabulary import SeedLibrary
 
     model = next(folder.iterdir()) / "model.onnx"
-    with contextlib.suppress(SeedError, Unreadable):
+    with contextlib.suppress(Unreadable):
         given = {"seed_models": (str(model),), "seed_digest": digest([model])}
         SeedLibrary(_producer().registry).load(CaseConfig(exporter="direct", **given))
     return judged("show", model)

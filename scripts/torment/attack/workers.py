@@ -21,7 +21,7 @@ from nnfuzz.sandbox.job import Job, Report, Service, does
 from nnfuzz.sandbox.record import pack
 from nnfuzz.sandbox.sandbox import Sandbox, wait
 from scripts.torment.attack import Attack, Surface
-from scripts.torment.attack.mutations import mutated, scrambled
+from scripts.torment.attack.files import mutated, scrambled
 
 KINDS = (channel.PARTIAL, channel.REPLY, channel.FAULT, channel.READY, b"?")
 GOOD = Outcome(
