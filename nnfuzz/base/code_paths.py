@@ -47,9 +47,7 @@ class CodePaths:
                 own += getattr(sys.modules[name], "__path__", ())
             elif name.startswith(PLUGIN):
                 adapters.append(str(sys.modules[name].__file__))
-        short = {**dict.fromkeys(sys.path, ""), os.path.dirname(os.__file__): LIBRARY}
-        short |= {tempfile.gettempdir(): "/tmp/", os.path.expanduser("~"): "~/"}
-        return cls(tuple(dict.fromkeys(own)), tuple(adapters), short)
+        return cls(tuple(dict.fromkeys(own)), tuple(adapters), short_here())
 
     def with_adapter(self, files: Iterable[str]) -> CodePaths:
         """These, and the files of an adapter."""
@@ -82,3 +80,9 @@ class CodePaths:
         pattern = rf"(?<![\w/.~-])({'|'.join(longest)})/"
         text = re.sub(pattern, lambda match: folders[match[1]], text) if longest else text
         return _OF_A_MODEL.sub(MODEL_FOLDER, text)
+
+
+def short_here() -> dict[str, str]:
+    """The folders of this process's modules, home and temporary files, as in CodePaths.short."""
+    short = {**dict.fromkeys(sys.path, ""), os.path.dirname(os.__file__): LIBRARY}
+    return short | {tempfile.gettempdir(): "/tmp/", os.path.expanduser("~"): "~/"}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import platform
 import secrets
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -229,7 +231,7 @@ def _for_invalid(
     if strange := [spec.label for spec in specs if _form(registry, spec) != ONNX]:
         raise ConfigError(f"invalid models need backends that read ONNX, {strange[0]} does not")
     settled: dict[str, object] = {
-        "probe_seconds": 0.0,
+        "probe": False,
         "learn": False,
         "reduce": False,
         "throttle": 0,
@@ -372,3 +374,18 @@ def default_workers() -> int:
     core that this process may use.
     """
     return max(1, min(MOST_LANES, len(os.sched_getaffinity(0))))
+
+
+_LIBRARIES = ("nnfuzz", "torch", "onnx", "numpy", "z3-solver")
+
+
+def library_versions() -> dict[str, str]:
+    """Versions of Python and of the libraries that make test cases, by name."""
+    return {"python": platform.python_version(), **{name: _version(name) for name in _LIBRARIES}}
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"

@@ -1,4 +1,4 @@
-"""The jobs of a lane's process (nnfuzz.campaign.lane_service), and its report on each test."""
+"""The jobs of a lane's process (nnfuzz.campaign.lane_service), and its reports on tests."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from nnfuzz.backend.numeric import Deviation
 from nnfuzz.base.reading import Json
 from nnfuzz.findings.reducer_service import ReduceFinding
-from nnfuzz.records.rows import HangRow
 from nnfuzz.sandbox.job import Job
+from nnfuzz.sandbox.record import unpack
 from nnfuzz.sandbox.wire import Blobs
 from nnfuzz.store.evidence import Evidence
 from nnfuzz.testcase.case import CaseConfig
@@ -19,6 +19,7 @@ RUN, REDUCE = "run", "reduce"
 """The stages in which a lane runs and judges a test case, and reduces a finding. All other stages
 belong to making a test case.
 """
+PATIENCE = 20  # faults in a row after which a compiler, or a lane, is beyond help
 WITHOUT_SERVER = 75
 """The exit code of a lane that has lost a fork server which was lent to it: only the scheduler can
 start that again."""
@@ -28,33 +29,25 @@ start that again."""
 class Order:
     """One test that is to be made and run.
 
-    levels: by backend; empty: as the settings say. patient: whether runs get the whole time limit.
-    hang: the signature of a confirmed hang that this test looks like, or "". died: see
-    nnfuzz.testcase.jobs.Produce.
+    levels: by backend; empty: as the settings say. patient: whether runs get the whole time limit
+    in a campaign that the clock ends. died: see nnfuzz.testcase.jobs.Produce.
     """
 
     test: TestId
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     patient: bool = False
-    hang: str = ""
     died: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)
-class TestReport:
-    """The report of a lane on one test.
+class LaneReport:
+    """The report of a lane on the tests since the one before.
 
-    suspected: the run that looks like a hang, if there is one; the test then counts once that is
-    decided. full_check: of a test whose outputs were judged although they agreed, whether the judge
-    found a deviation; None for other tests. cpu: CPU seconds by kind of process. compilers: wall
-    seconds inside of compilers, by backend. beyond_help: why no further test can run; "" if it can.
+    cpu: CPU seconds by kind of process. compilers: wall seconds inside of compilers, by backend.
+    beyond_help: why no further test can run; "" if it can.
     """
 
-    __test__ = False  # not a pytest class
-
-    evidence: Evidence
-    suspected: HangRow | None = None
-    full_check: bool | None = None
+    tests: tuple[Evidence, ...]
     cpu: Mapping[str, float] = field(default_factory=dict)
     compilers: Mapping[str, float] = field(default_factory=dict)
     beyond_help: str = ""
@@ -91,24 +84,22 @@ class Enter(Job[None]):
 
 
 @dataclass(frozen=True)
-class RunTests(Job[None]):
-    """Runs some tests in their order, and reports on each."""
+class RunTests(Job[int]):
+    """Runs some tests in their order; the answer is their number. Several tests that agree share a
+    report, which is sent ahead.
+    """
 
     orders: tuple[Order, ...]
 
-    part = TestReport
-
-    @property
-    def parts(self) -> int:
-        return len(self.orders)
-
-    def read_part(self, number: int, header: Mapping[str, Json], blobs: Blobs) -> object:
-        """The report on one test. Raises: as Job.read_part; ValueError if it is on another test."""
-        report = super().read_part(number, header, blobs)
-        assert isinstance(report, TestReport)
-        if report.evidence.test != self.orders[number].test:
-            raise ValueError(f"{report.evidence.test} instead of {self.orders[number].test}")
+    def read_part(self, number: int, header: Mapping[str, Json], blobs: Blobs) -> LaneReport:
+        """A report. Raises: as Job.read_part."""
+        report: LaneReport = unpack(LaneReport, header, blobs)
         return report
+
+    def accept(self, answer: int) -> int:
+        if answer != len(self.orders):
+            raise ValueError(f"{answer} tests instead of {len(self.orders)}")
+        return answer
 
 
 LaneJob = RunTests | Enter | ReduceFinding

@@ -8,28 +8,29 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.registry import BackendRegistry
-from nnfuzz.backend.runner import BackendRunner, CompilerServers
+from nnfuzz.backend.runner import AdapterFault, BackendRunner, CompilerServers, RunnerError
 from nnfuzz.base.reading import Json, read
 from nnfuzz.base.writing import as_json
-from nnfuzz.campaign.compilers import CountedProcesses, Pace
 from nnfuzz.campaign.lane_jobs import (
+    PATIENCE,
     REDUCE,
     RUN,
     WITHOUT_SERVER,
     Compiler,
     Enter,
+    LaneReport,
     Order,
     RunTests,
-    TestReport,
 )
-from nnfuzz.campaign.untested import defect, not_produced
+from nnfuzz.experiment.compilers import CompilerProcesses
 from nnfuzz.experiment.confirm import REPEATS
 from nnfuzz.experiment.judge import unknown_outputs
 from nnfuzz.experiment.lane import Lane
@@ -40,13 +41,17 @@ from nnfuzz.records.rows import EventRow, HangRow, ReductionRow
 from nnfuzz.sandbox import worker
 from nnfuzz.sandbox.forkserver import ForkClient, ServerLost
 from nnfuzz.sandbox.job import Report, Service, does
-from nnfuzz.store.evidence import Evidence, items_of, with_row
+from nnfuzz.store.evidence import Evidence, defect, not_produced, with_row
 from nnfuzz.testcase.bench import LocalProducer
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.identity import Numbered, Probe, TestId
 from nnfuzz.testcase.jobs import Configure, ListVocabulary, Produce, Vocabulary
 from nnfuzz.triage.signature import Failure
 
+REPORT_SECONDS = 0.5
+"""How long tests that agree wait for others, to be reported together."""
+FEW = 20  # fewer runs do not show how long a run usually takes
+TIMES = 20.0  # the multiple of the slowest run so far that every run gets
 _SURE = (OutcomeKind.EXCEPTION, OutcomeKind.ACCEPTED, OutcomeKind.TIMEOUT)
 """Kinds of failures that need one repetition: they come from the same code on the same model, or
 each repetition takes the whole time limit."""
@@ -74,6 +79,8 @@ class LaneService(Service):
         arguments = {"seed": self._config.seed, "config": case, "cache": cache}
         self._producer = worker.build_service(producer, arguments) if producer else Service()
         self._reducer_factory = reducer
+        self._unsent: list[Evidence] = []
+        self._accounted = self._sent = 0.0  # CPU time and time of the last report
 
     @does(ListVocabulary)
     def vocabulary(self, job: ListVocabulary, report: Report) -> Vocabulary:
@@ -92,24 +99,36 @@ class LaneService(Service):
             return self._reducer.done(job, Report())
 
     @does(RunTests)
-    def run(self, job: RunTests, report: Report) -> None:
-        for order in job.orders:
+    def run(self, job: RunTests, report: Report) -> int:
+        self._accounted, self._sent = time.process_time(), time.monotonic()
+        for place, order in enumerate(job.orders, 1):
             with _leaving_without_server():
-                report.part(self._report_on(order, report))
+                evidence = self._tested(order, report)
+            self._unsent.append(evidence)
+            late = time.monotonic() - self._sent > REPORT_SECONDS
+            small = not (evidence.result or evidence.suspected or evidence.events)
+            if late or not small or self._compilers.beyond_help or place == len(job.orders):
+                self._send(report)
+        return len(job.orders)
+
+    def _send(self, report: Report) -> None:
+        """Reports on the tests since the last report."""
+        cpu, compilers = self._compilers.taken()
+        now = time.process_time()
+        cpu["lanes"] = now - self._accounted
+        tests, helpless = tuple(self._unsent), self._compilers.beyond_help
+        if isinstance(tests[0].test, Probe):  # and so are the others
+            cpu = {"probes": sum(cpu.values())}
+        report.part(LaneReport(tests, cpu, compilers, helpless))
+        self._unsent.clear()
+        self._accounted, self._sent = now, time.monotonic()
 
     # -- one test -------------------------------------------------------------------------------
 
-    def _report_on(self, order: Order, report: Report) -> TestReport:
-        began = time.process_time()
+    def _tested(self, order: Order, report: Report) -> Evidence:
         made = self._made(order, report)
         report(RUN)
-        done = self._tested(order, made) if isinstance(made, TestCase) else TestReport(made)
-        cpu, compilers = self._compilers.taken()
-        spent = {"lanes": time.process_time() - began, **cpu}
-        if isinstance(order.test, Probe):
-            spent = {"probes": sum(spent.values())}
-        helpless = self._compilers.beyond_help
-        return replace(done, cpu=spent, compilers=compilers, beyond_help=helpless)
+        return self._judged(order, made) if isinstance(made, TestCase) else made
 
     def _made(self, order: Order, report: Report) -> TestCase | Evidence:
         """The test case, or the evidence that there is none."""
@@ -122,7 +141,7 @@ class LaneService(Service):
             return made
         return with_row(not_produced(test, made, epoch), self._epoch.variables)
 
-    def _tested(self, order: Order, case: TestCase) -> TestReport:
+    def _judged(self, order: Order, case: TestCase) -> Evidence:
         test = order.test
         sampled = isinstance(test, Numbered) and self._config.sampled(test.index)
         limits = self._limits(order)
@@ -131,14 +150,12 @@ class LaneService(Service):
         except ServerLost:
             raise
         except Exception as error:
-            return TestReport(self._defect(test, RUN, error))
+            return self._defect(test, RUN, error)
         self._note_seconds(result.outcomes)
+        evidence = self._evidence(test, result)
         if hang := self._suspected(order, result, limits):
-            return TestReport(replace(self._evidence(test, result), result=None), hang)
-        full_check = None
-        if sampled and result.agreed:
-            full_check = any(failure.kind is OutcomeKind.MISMATCH for failure in result.failures)
-        return TestReport(self._evidence(test, result), full_check=full_check)
+            return replace(evidence, result=None, suspected=hang)
+        return evidence
 
     def _evidence(self, test: TestId, result: Result) -> Evidence:
         """The evidence of a test. Its result is left out if nothing failed: the row says enough."""
@@ -160,7 +177,8 @@ class LaneService(Service):
         """The seconds that a level may take, by the backends that the test runs on."""
         names = order.levels if isinstance(order.test, Probe) else self._runners
         paces = {name: self._paces[name] for name in self._runners if name in names}
-        return {n: pace.ceiling if order.patient else pace.limit for n, pace in paces.items()}
+        patient = order.patient or not self._config.timed
+        return {n: pace.ceiling if patient else pace.limit for n, pace in paces.items()}
 
     def _plan(
         self, order: Order, case: TestCase, limits: Mapping[str, float], sampled: bool
@@ -190,8 +208,7 @@ class LaneService(Service):
 
     def _known(self, order: Order) -> Sequence[str]:
         """Signatures that are confirmed, or known to the user; a probe knows the latter alone."""
-        known = self._epoch.ignored if isinstance(order.test, Probe) else self._epoch.known
-        return (*known, order.hang) if order.hang else known
+        return self._epoch.ignored if isinstance(order.test, Probe) else self._epoch.known
 
     def _levels(self, name: str, test: TestId) -> tuple[str, ...]:
         """The levels that a test runs at: a pipeline that is drawn for it takes the place of the
@@ -228,20 +245,16 @@ class LaneService(Service):
         self, order: Order, result: Result, limits: Mapping[str, float]
     ) -> HangRow | None:
         """The first run of a test that looks like a hang, unless hangs like it are known."""
-        known, case = self._known(order), result.case
+        known = self._known(order)
         for failure in result.failures:
             if self._looks_hung(failure, limits) and failure.signature.hash not in known:
                 return HangRow(
-                    case.id,
-                    self._epoch.epoch,
+                    order.test,
                     failure.backend,
                     failure.levels[0],
                     failure.stage.value,
                     limits[failure.backend],
                     failure.signature.hash,
-                    case.generated_for,
-                    items_of(case.graph, self._epoch.variables),
-                    late=self._config.timed,
                 )
         return None
 
@@ -294,6 +307,75 @@ class LaneService(Service):
     @cached_property
     def _lane(self) -> Lane:
         return Lane(self._compilers, LocalProducer(self._producer, self._servers[0]))
+
+
+class Pace:
+    """How long the runs of one compiler take.
+
+    ceiling: its time limit for one level, in seconds. least: seconds that every run gets.
+    """
+
+    def __init__(self, ceiling: float, least: float) -> None:
+        self.ceiling, self._least = ceiling, least
+        self._slowest, self._runs = 0.0, 0
+
+    def expect(self, seconds: float) -> None:
+        """Notes how long the slowest elementary model took, where that is known."""
+        if seconds:
+            self._slowest, self._runs = max(self._slowest, seconds), FEW
+
+    def add(self, seconds: float) -> None:
+        """Notes the seconds of a level that has ended by itself."""
+        self._slowest, self._runs = max(self._slowest, seconds), self._runs + 1
+
+    @property
+    def limit(self) -> float:
+        """The seconds after which a level looks like a hang."""
+        if self._runs < FEW:
+            return self.ceiling
+        return min(self.ceiling, max(self._least, TIMES * self._slowest))
+
+
+class CountedProcesses(CompilerProcesses):
+    """beyond_help: why a compiler cannot run any further test; "" while all can.
+
+    A mistake of an adapter costs one test, unless no model did well before.
+    """
+
+    def __init__(self, runners: Mapping[str, BackendRunner], works: Iterable[str]) -> None:
+        """works: labels of the compilers on which some model did well before."""
+        super().__init__(runners, strict=False)
+        self.beyond_help = ""
+        self._works, self._faults = {*works}, Counter[str]()
+        self._cpu: defaultdict[str, float] = defaultdict(float)
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+
+    def note(self, runner: BackendRunner, answer: list[Outcome] | RunnerError) -> None:
+        """Counts the answer to a run."""
+        name = runner.name
+        worked = runner.sandbox.take_cpu()
+        if isinstance(answer, RunnerError):
+            self._faults[name] += 1
+            hopeless = isinstance(answer, AdapterFault) and name not in self._works
+            if hopeless or self._faults[name] >= PATIENCE:
+                self.beyond_help = str(answer)
+            return
+        self._faults[name] = 0
+        inside = sum(outcome.cpu for outcome in answer)
+        self._cpu["compilers"] += inside
+        self._cpu["workers"] += max(0.0, worked - inside)
+        self._seconds[name] += sum(sum(outcome.seconds.values()) for outcome in answer)
+        if any(outcome.ok for outcome in answer):
+            self._works.add(name)
+
+    def taken(self) -> tuple[dict[str, float], dict[str, float]]:
+        """CPU seconds in compilers and around them in their processes, and wall seconds in
+        compilers by backend, since the last call.
+        """
+        taken = dict(self._cpu), dict(self._seconds)
+        self._cpu.clear()
+        self._seconds.clear()
+        return taken
 
 
 @contextmanager

@@ -10,18 +10,17 @@ from pathlib import Path
 from typing import TypeVar
 
 from nnfuzz.base.writing import as_json
-from nnfuzz.campaign.compilers import PATIENCE
 from nnfuzz.campaign.lane_jobs import (
+    PATIENCE,
     REDUCE,
     RUN,
     WITHOUT_SERVER,
     Enter,
     LaneJob,
+    LaneReport,
     Order,
     RunTests,
-    TestReport,
 )
-from nnfuzz.campaign.untested import lost
 from nnfuzz.findings.reducer_service import ReduceFinding
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.sandbox.events import (
@@ -35,6 +34,7 @@ from nnfuzz.sandbox.events import (
 from nnfuzz.sandbox.forkserver import ForkClient, ForkServer
 from nnfuzz.sandbox.job import Job
 from nnfuzz.sandbox.sandbox import Ended, Pool, Sandbox, Worker
+from nnfuzz.store.evidence import lost
 from nnfuzz.testcase.identity import TestId
 from nnfuzz.testcase.jobs import Produce
 
@@ -71,21 +71,35 @@ class LaneSlot(Worker[LaneJob]):
     """
 
     def __init__(
-        self, sandbox: Sandbox, take: Callable[[TestReport], None], here: bool = True
+        self, sandbox: Sandbox, take: Callable[[LaneReport], None], here: bool = True
     ) -> None:
-        """take: called with the report on each test."""
+        """take: called with each report on tests."""
         super().__init__(sandbox)
         self._take, self.here = take, here
         self.epoch, self.done, self.began = UNSTARTED, 0, 0.0
+        self._read = 0  # tests of its range that it has reported on
 
     def begin(self, order: LaneJob) -> None:
-        self.done, self.began = 0, time.monotonic()
-        self.sandbox.submit(order)
+        self.done, self._read, self.began = 0, 0, time.monotonic()
+        self.sandbox.submit(order, take=self._checked)
 
-    def progress(self, part: TestReport) -> None:
-        test = self.left[0].test  # with its place, which the lane does not know
-        self.done += 1
-        self._take(replace(part, evidence=replace(part.evidence, test=test)))
+    def _checked(self, report: LaneReport) -> LaneReport:
+        """The report with the places of probes, which the lane does not know.
+
+        Raises: ValueError if it is on other tests than the next ones.
+        """
+        assert isinstance(self.order, RunTests)
+        orders = self.order.orders[self._read : self._read + len(report.tests)]
+        if [order.test for order in orders] != [evidence.test for evidence in report.tests]:
+            raise ValueError("a report on other tests")
+        self._read += len(orders)
+        pairs = zip(orders, report.tests, strict=True)
+        tests = tuple(replace(evidence, test=order.test) for order, evidence in pairs)
+        return replace(report, tests=tests)
+
+    def progress(self, part: LaneReport) -> None:
+        self.done += len(part.tests)
+        self._take(part)
 
     def drop(self) -> None:
         """Ends its process, and with that the tests that it is at."""
@@ -101,10 +115,12 @@ class LaneSlot(Worker[LaneJob]):
 class Lanes(Pool[LaneSlot, LaneJob]):
     """Lanes that work under the settings of an epoch; a lane of an older epoch enters it first.
 
-    take: called with the report on each test. reduced: called with the end of a reduction and its
+    take: called with each report on tests. reduced: called with the end of a reduction and its
     seconds. look: called while lanes work. returned: tests that have to be run again, since their
     lane has ended without a report. arguments: of the processes of lanes.
     """
+
+    tick = 0.5  # a look takes longer than the record of a test
 
     def __init__(
         self,
@@ -117,7 +133,7 @@ class Lanes(Pool[LaneSlot, LaneJob]):
         only_reduces: whether there are no tests to be made.
         """
         self._config = config
-        self.take: Callable[[TestReport], None] = lambda report: None
+        self.take: Callable[[LaneReport], None] = lambda report: None
         self.reduced: Callable[[ReduceFinding, Ended, float], None] = lambda *end: None
         self.look: Callable[[], None] = lambda: None
         self.arguments = {
@@ -186,17 +202,20 @@ class Lanes(Pool[LaneSlot, LaneJob]):
             self._lost(order.orders[worker.done :], result)
 
     def _lost(self, left: Sequence[Order], event: Trouble) -> None:
-        """Has the tests that a lane has left undone be run again, but for one that is to blame."""
+        """Has the tests that a lane has left undone be run again, one by one, since any of them may
+        be to blame. One that was alone is.
+        """
         first, *others = left
-        self.returned.extendleft(reversed(others))
         again = Produce(first.test, first.died).after(event)
-        if again:
+        if others:
+            self.returned.extendleft(reversed(left))
+        elif again:
             self.returned.appendleft(replace(first, died=again.died))
         elif _blameless(event) and self._returns[first.test] < MOST_RETURNS:
             self._returns[first.test] += 1
             self.returned.appendleft(first)
         else:
-            self.take(TestReport(lost(first.test, event, self._entered.epoch)))
+            self.take(LaneReport((lost(first.test, event, self._entered.epoch),)))
 
     def _count(self, event: Trouble, configuring: bool) -> None:
         self._faults += 1

@@ -10,10 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +23,15 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.records.config import LIMITS, CampaignConfig
 from nnfuzz.records.rows import FindingRow, ReductionRow
 from nnfuzz.store.database import FILE, FINDINGS, dumps
-from nnfuzz.store.finding_folders import arrange
+from nnfuzz.store.failures import arrange
 from nnfuzz.store.statistics import Statistics
 from nnfuzz.store.store import Store
-from nnfuzz.store.summary import OwnFigures, Summary, read_summary, summarise, write_summary
+from nnfuzz.store.summary import summarise, write_summary
 
 MERGED = "merged"
 """In the meta table: whether a campaign consists of parts, so that no session goes on with it."""
 EPOCH_BYTES = 6
 """Bytes of the SHA-256 that names an epoch by its settings: SQLite's integers have eight."""
-_SUMS = tuple(each.name for each in fields(OwnFigures) if each.type in ("int", "float"))
 
 
 class MergeError(Unreadable):
@@ -91,20 +89,19 @@ def _add_rows(target: Store, part: Store) -> None:
         with target.transaction():
             _refuse_other_tests(target, part)
             _name_epochs(target, part)
-            for table in ("occurrences", "probes", "reductions"):
-                target.execute(f"INSERT OR IGNORE INTO main.{table} SELECT * FROM part.{table}")
-            for table in ("tests", "hangs"):
-                names = target.columns(table)
-                values = ", ".join("new" if name == "epoch" else name for name in names)
-                target.execute(
-                    f"INSERT OR IGNORE INTO main.{table} SELECT {values} FROM part.{table} "
-                    "JOIN temp.epoch_of ON old = epoch"
-                )
-            for table in ("sessions", "events"):
-                own = ", ".join(name for name in target.columns(table) if name != "id")
-                query = f"INSERT INTO main.{table} ({own}) SELECT {own} FROM part.{table}"
-                target.execute(query)
+            for table in ("occurrences", "probes", "hangs"):
+                target.change(f"INSERT OR IGNORE INTO main.{table} SELECT * FROM part.{table}")
+            names = target.columns("tests")
+            values = ", ".join("new" if name == "epoch" else name for name in names)
+            target.change(
+                f"INSERT OR IGNORE INTO main.tests SELECT {values} FROM part.tests "
+                "JOIN temp.epoch_of ON old = epoch"
+            )
+            own = ", ".join(name for name in target.columns("events") if name != "id")
+            target.change(f"INSERT INTO main.events ({own}) SELECT {own} FROM part.events")
+            target.change("INSERT OR IGNORE INTO findings SELECT * FROM part.findings WHERE known")
     finally:
+        target.flush()
         target.execute("DROP TABLE IF EXISTS temp.epoch_of")
         target.execute("DETACH DATABASE part")
 
@@ -123,18 +120,16 @@ def _refuse_other_tests(target: Store, part: Store) -> None:
 
 def _name_epochs(target: Store, part: Store) -> None:
     """Adds the settings of the part's epochs; the temporary table epoch_of has their names."""
-    target.execute("CREATE TEMP TABLE epoch_of (old INTEGER PRIMARY KEY, new INTEGER)")
-    query = """
-        SELECT epoch FROM part.tests UNION SELECT epoch FROM part.hangs
-        UNION SELECT id FROM part.epochs"""
+    target.change("CREATE TEMP TABLE epoch_of (old INTEGER PRIMARY KEY, new INTEGER)")
+    query = "SELECT epoch FROM part.tests UNION SELECT id FROM part.epochs"
     for (epoch,) in target.execute(query).fetchall():
         query = "SELECT refused, reasons, avoided FROM part.epochs WHERE id = ?"
         held = target.execute(query, part.restraints.row_of(epoch)).fetchone() or ("[]", "{}", "[]")
         digest = hashlib.sha256(dumps(held).encode()).digest()
         name = int.from_bytes(digest[:EPOCH_BYTES], "big")
         # The name stands for the content, so a row of this name is the same one.
-        target.execute("INSERT OR IGNORE INTO epochs VALUES (?, ?, ?, ?)", name, *held)
-        target.execute("INSERT INTO epoch_of VALUES (?, ?)", epoch, name)
+        target.change("INSERT OR IGNORE INTO epochs VALUES (?, ?, ?, ?)", name, *held)
+        target.change("INSERT INTO epoch_of VALUES (?, ?)", epoch, name)
 
 
 def _add_findings(target: Store, part: Store) -> None:
@@ -154,7 +149,12 @@ def _add_findings(target: Store, part: Store) -> None:
         if source.is_dir():
             with making_sense(source):
                 copy_files(source, target.folder / place)
-        target.signatures.take(replace(row, folder=place, found_at=found_at), part)
+        query = "SELECT reduction, suspected FROM findings WHERE signature = ?"
+        reduced, suspected = part.execute(query, row.signature).fetchone()
+        whole = replace(row, folder=place, found_at=found_at)
+        columns = {"reduction": reduced, "suspected": suspected, "known": False}
+        target.put("findings", whole, **columns)
+    target.flush()
 
 
 def _order(row: FindingRow, reduction: ReductionRow | None) -> tuple[object, ...]:
@@ -176,8 +176,14 @@ def _finish(target: Store, parts: Sequence[Store]) -> None:
     for name in ("versions", "releases"):
         target.set_meta(name, _versions([part.meta(name, {}) for part in parts]))
     target.set_meta("habits", _habits([part.meta("habits", {}) for part in parts]))
+    sessions = {json.dumps(own) for part in parts for own in part.meta("sessions", ())}
+    target.set_meta("sessions", sorted(map(json.loads, sessions), key=lambda s: s["started"]))
     arrange(target, {row.signature: row for row in target.signatures.rows()}, target.findings())
-    write_summary(target.folder, _summary(target, parts))
+    figures = Statistics()
+    for row in target.tests.rows():
+        figures.add(row)
+    config = CampaignConfig.from_json(target.config())
+    write_summary(target.folder, summarise(target, config, figures))
 
 
 def _merged_config(parts: Sequence[Store]) -> CampaignConfig:
@@ -213,24 +219,3 @@ def _habits(parts: Sequence[Mapping[str, Json]]) -> dict[str, list[Any]]:
     return {
         name: [json.loads(text) for text in sorted(own)] for name, own in sorted(by_backend.items())
     }
-
-
-def _summary(target: Store, parts: Sequence[Store]) -> Summary:
-    """The summary of merged campaigns. seconds: of all parts."""
-    figures = Statistics()
-    for row in target.tests.rows():
-        figures.add(row)
-    return summarise(target, CampaignConfig.from_json(target.config()), figures, _own(parts))
-
-
-def _own(parts: Sequence[Store]) -> OwnFigures:
-    """The sums of the figures that only the summaries of the parts have, but for CPU times."""
-    sums, hangs = Counter[str](), Counter[str]()
-    for part in parts:
-        try:
-            own = read_summary(part.folder).own()
-        except Unreadable:
-            continue
-        hangs.update(own.hangs_of_survey)
-        sums.update({name: getattr(own, name) for name in _SUMS})
-    return OwnFigures(**sums, hangs_of_survey=hangs)  # type: ignore[arg-type]

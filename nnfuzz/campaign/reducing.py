@@ -20,7 +20,7 @@ from nnfuzz.findings.folder import REDUCED
 from nnfuzz.findings.reducer_service import ReduceFinding
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.rows import FindingRow, ReductionRow
-from nnfuzz.sandbox.events import Reply, Trouble, event_line
+from nnfuzz.sandbox.events import Reply, event_line
 from nnfuzz.sandbox.sandbox import Ended
 from nnfuzz.store.evidence import Evidence
 from nnfuzz.store.recorder import Recorder
@@ -58,8 +58,8 @@ class Reducer:
     """Chooses the finding that is reduced next, and records the results. Lanes do the reductions
     (nnfuzz.findings.reducer_service).
 
-    spent: seconds of all reductions that were begun while the campaign ran. after_campaign: seconds
-    of those that were begun later.
+    spent: seconds of all reductions that were begun while the campaign ran, but for the first one,
+    during which workers start.
     """
 
     def __init__(
@@ -68,11 +68,10 @@ class Reducer:
         """note: prints a line for the user."""
         self.config = config
         self.recorder = recorder
-        self.spent = self.after_campaign = 0.0
-        self._finished = 0
+        self.spent = 0.0
         self._turn = 0
         self._note = note
-        self._free = 0.0
+        self._first = True
         self._under_way: dict[str, Reduction] = {}
         self._owed_once: set[str] = set()
         """Signatures whose owed reduction (see `owed`) has ended, well or not."""
@@ -81,22 +80,13 @@ class Reducer:
         """The number of findings that are not reduced yet."""
         return len(self.recorder.unreduced()) if self.config.reduce else 0
 
-    def missing(self, workers: int) -> float:
-        """Estimated seconds for all waiting findings, from the mean of the finished reductions."""
-        if not self._finished:
-            mean = self.config.reducer.seconds
-        else:
-            mean = (self.spent + self.after_campaign) / self._finished
-        return self.recorder.open() * mean / workers if self.config.reduce else 0.0
-
     def next(self, allowed: float) -> ReduceFinding | None:
         """The next reduction; None if there is none, or if `allowed` seconds are spent.
 
-        allowed: infinite after the last test. Before that, one finding is reduced at a time. The
-        first reduction does not count as spent, since workers start during it.
+        allowed: infinite after the last test. Before that, one finding is reduced at a time.
         """
         limited = math.isfinite(allowed)
-        if not self.config.reduce or self.spent - self._free >= allowed:
+        if not self.config.reduce or self.spent >= allowed:
             return None
         if limited and self._under_way:
             return None
@@ -192,22 +182,15 @@ class Reducer:
         """Takes the end of a reduction. seconds: that it took."""
         reduction = self._under_way.pop(job.signature)
         self.recorder.under_reduction.discard(job.signature)
-        if reduction.limited:
+        if reduction.limited and not self._first:
             self.spent += seconds
-        else:
-            self.after_campaign += seconds
-        self._finished += 1
-        if not self._free:
-            self._free = seconds
-        if isinstance(result, Reply) and result.value is None:
+        self._first = False
+        if not isinstance(result, Reply):
+            self._keep(reduction.row, ReductionRow(job.signature, reason=event_line(result)))
+        elif result.value is None:
             self.recorder.unexplained(job.signature, reduction.known)
         else:
-            self._keep(reduction.row, self._result(reduction.row, result))
-
-    def _result(self, row: FindingRow, event: Reply[ReductionRow] | Trouble) -> ReductionRow:
-        if isinstance(event, Reply):
-            return event.value
-        return ReductionRow(row.signature, reason=event_line(event))
+            self._keep(reduction.row, result.value)
 
     def _keep(self, row: FindingRow, result: ReductionRow) -> None:
         if self._is_explained(row.signature):
@@ -280,10 +263,7 @@ def reduce_campaign(
 
 def _mend_summary(store: Store) -> None:
     if (store.folder / SUMMARY).exists():
-        content = with_findings(read_summary(store.folder), store)
-        if not content.unreduced:
-            content = replace(content, reduce_seconds_missing=0.0)
-        write_summary(store.folder, content)
+        write_summary(store.folder, with_findings(read_summary(store.folder), store))
 
 
 def _writes_nothing(folder: Path, failure: Failure, evidence: Evidence) -> None:

@@ -1,6 +1,6 @@
 """The scheduler: hands ranges of tests to lanes, and records their reports.
 
-    epoch -> range of tests or probes -> lane -> row or evidence -> one transaction
+    epoch -> range of tests or probes -> lane -> reports of rows or evidence -> SQLite
         -> at the first index of each epoch: the signatures to refuse and to avoid from there on
         -> reductions beside it
 
@@ -9,62 +9,34 @@ This process runs no compiler and no PyTorch; a lane that dies costs one test.
 
 from __future__ import annotations
 
-import ctypes
-import gc
 import math
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from nnfuzz.base.text import one_line
-from nnfuzz.campaign.compilers import PATIENCE
-from nnfuzz.campaign.cpu import CpuMeter
 from nnfuzz.campaign.epochs import Epochs, Indexes
-from nnfuzz.campaign.hangs import SuspectedHangs
-from nnfuzz.campaign.lane_jobs import LaneJob, Order, RunTests, TestReport
+from nnfuzz.campaign.hangs import Decision, SuspectedHangs
+from nnfuzz.campaign.lane_jobs import PATIENCE, LaneJob, LaneReport, Order, RunTests
 from nnfuzz.campaign.lanes import Lanes, LaneSlot, PoolError
 from nnfuzz.campaign.reducing import Reducer
-from nnfuzz.campaign.untested import defect, fault
 from nnfuzz.experiment.result import FAULT
 from nnfuzz.feedback.probe import Prober, by_turns
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.observer import CampaignSnapshot, Observer, counted
 from nnfuzz.records.rows import EventRow, HangRow
 from nnfuzz.store.database import DAMAGE, StoreError
-from nnfuzz.store.evidence import Evidence
+from nnfuzz.store.evidence import Evidence, defect, fault
 from nnfuzz.store.recorder import Recorder
 from nnfuzz.testcase.identity import Numbered, Probe
 
-TICK_SECONDS, LEAST_TICK_SECONDS = 0.25, 0.01
+TICK_SECONDS, LEAST_TICK_SECONDS = 0.5, 0.01
 SHOWN_SECONDS = 0.5  # between two looks at how far the campaign is, which cost more than a test
-TRIM_SECONDS = 10.0  # between two times that free memory is given back
 RANGE_SECONDS, MOST_AT_ONCE = 1.0, 32
 """How long a range of tests should take, and how many tests it may have."""
-HELD_UP_SECONDS = 10.0  # for which a lane has waited for a compiler when that is shown
-SETTLE_SECONDS = 5.0  # after the time limit, for tests that are under way
 MOST_ANNOUNCED = 5
 """How many different faults a session prints at most. The table `events` holds all of them."""
-
-
-@contextmanager
-def _heap_frozen() -> Iterator[None]:
-    """Exempts existing objects from garbage collection."""
-    gc.collect()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-
-
-def _trim() -> None:
-    """Gives free memory back to the system, where the C library can: pieces between others that are
-    in use are kept, and grow over days.
-    """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
 
 
 class Scheduler:
@@ -87,18 +59,20 @@ class Scheduler:
         self.config, self.recorder, self.lanes, self.prober = config, recorder, lanes, prober
         self.observer, self.reducer, self.epochs = observer, reducer, epochs
         self.faults = self._faults_in_a_row = 0
-        self.cpu = CpuMeter()
+        self._cpu = Counter[str]()
+        """CPU seconds of this session's tests by kind of process, until the last one has ended."""
+        self._began, self._ended = time.process_time(), 0.0
         self._stopped = stopped
         self._probing = False
         self._turn = False
-        self._hangs = SuspectedHangs(recorder, waited_for=not config.timed)
+        self._hangs = SuspectedHangs(recorder)
         done = recorder.recorded.__contains__
         self._indexes = Indexes(config.tests_limit, done, config.part)
         self._announced: set[str] = set()
         self._inside: defaultdict[str, float] = defaultdict(float)
         """Seconds inside of compilers in this session, by backend."""
         self._usual = RANGE_SECONDS  # seconds of the latest tests
-        self._last_tick = self._last_trim = 0.0
+        self._last_tick = 0.0
         self._tests_before = recorder.figures.tests
         self._over_at: float | None = None
         """When the reductions after the last test end, by time.monotonic; None before."""
@@ -109,48 +83,40 @@ class Scheduler:
 
     def run(self) -> None:
         """Fuzzes until a limit is reached or the user stops it. Raises: PoolError."""
-        with _heap_frozen():
-            self.cpu.begin()
-            self.recorder.store.sessions.restart_clock()
-            try:
-                while not self._over():
-                    self.epochs.advance(self._indexes.next if self._indexes.left else math.inf)
-                    self._step(self._next_range)
-            except PoolError as error:
-                self._blame_for_end(error)
-                raise
-            self._settle()
-            self._confirm_hangs()
-            self.recorder.complete = True
-            self.recorder.store.sessions.stop_clock()
-            self.cpu.end()
-            self._reduce_rest()
-            self.reducer.drop()
-            self.recorder.arrange()
-            self._tick(final=True)
-
-    def probe(self, seconds: float = math.inf) -> None:
-        """Probes every signature, those with answers first and then by operators in turn, then the
-        older versions of which these answers say nothing, and nothing else.
-
-        seconds: after which no further signature is begun. Raises: PoolError.
-        """
-        self._probing = self._hangs.waited_for = True
-        deadline = time.monotonic() + seconds
-        self.epochs.advance(0)
-        self.prober.ask_known()
-        self.prober.ask(by_turns(self.prober.newest))
-        self._answer_probes(deadline)
-        self.prober.ask_older()
-        self._answer_probes(deadline)
+        self._began = time.process_time()
+        self.recorder.store.sessions.restart_clock()
+        try:
+            while not self._over():
+                self.epochs.advance(self._indexes.next if self._indexes.left else math.inf)
+                self._step(self._next_range)
+        except PoolError as error:
+            self._blame_for_end(error)
+            raise
+        for lane in self.lanes.workers:
+            if lane.left:
+                lane.drop()
+        self.lanes.returned.clear()
+        self._confirm_hangs()
         self.recorder.complete = True
+        self.recorder.store.sessions.stop_clock()
+        self._ended = time.process_time()
+        self._reduce_rest()
+        self.reducer.drop()
+        self.recorder.arrange()
         self._tick(final=True)
 
-    def _answer_probes(self, deadline: float) -> None:
+    def probe(self) -> None:
+        """Probes the newest version of every signature, by operators in turn, and nothing else.
+
+        Raises: PoolError.
+        """
+        self._probing = True
+        self.epochs.advance(0)
+        self.prober.ask(by_turns(self.prober.newest))
         while not self._stopped() and (not self.prober.idle or self._busy):
-            if time.monotonic() >= deadline:
-                self.prober.forget_waiting()
-            self._step(lambda: self._returned() or self._probes() or self._suspected())
+            self._step(lambda: self._returned() or self._probes())
+        self.recorder.complete = True
+        self._tick(final=True)
 
     def _step(self, next_range: Callable[[], list[Order]]) -> None:
         """Hands work to idle lanes, and takes their reports."""
@@ -171,14 +137,10 @@ class Scheduler:
         self.lanes.wait(TICK_SECONDS)
         if time.monotonic() - self._last_tick > SHOWN_SECONDS:
             self._tick()
-        if time.monotonic() - self._last_trim > TRIM_SECONDS:
-            self._last_trim = time.monotonic()
-            _trim()
 
     @property
     def _busy(self) -> bool:
-        tests = any(lane.left for lane in self.lanes.workers)
-        return tests or bool(self.lanes.returned) or self._hangs.waiting
+        return bool(self.lanes.returned) or any(lane.left for lane in self.lanes.workers)
 
     def _over(self) -> bool:
         if self._stopped() or self._time_is_up():
@@ -192,14 +154,12 @@ class Scheduler:
     # -- the next work ------------------------------------------------------------------------
 
     def _next_range(self) -> list[Order]:
-        """Orders for an idle lane: tests and probes by turns. Where epochs wait for runs that look
-        like hangs, these come when nothing else is left to do.
-        """
+        """Orders for an idle lane: tests and probes by turns."""
         if orders := self._returned():
             return orders
         self._turn = not self._turn
         by_turn = (self._probes, self._tests) if self._turn else (self._tests, self._probes)
-        return by_turn[0]() or by_turn[1]() or self._suspected()
+        return by_turn[0]() or by_turn[1]()
 
     def _returned(self) -> list[Order]:
         return [self.lanes.returned.popleft()] if self.lanes.returned else []
@@ -217,17 +177,15 @@ class Scheduler:
         orders: list[Order] = []
         most = max(1, min(self._at_once, len(self.prober) // (2 * len(self.lanes.workers))))
         while len(orders) < most and (probe := self.prober.next()):
-            orders.append(Order(probe, self.prober.levels_of(probe)))
+            orders.append(Order(probe, self.prober.levels_of(probe), self._probing))
         return orders
 
     def _suspected(self) -> list[Order]:
-        """One that gets the whole time limit, unless hangs like it are confirmed."""
-        suspect = self._hangs.next() if self._hangs.waited_for else None
-        if suspect is None:
+        """One that gets the whole time limit."""
+        if (row := self._hangs.next()) is None:
             return []
-        test, known = suspect
-        levels = self.prober.levels_of(test) if isinstance(test, Probe) else {}
-        return [Order(test, levels, patient=not known, hang=known)]
+        probed = {row.backend: tuple(self.prober.levels[row.backend])}
+        return [Order(row.test, probed if isinstance(row.test, Probe) else {}, patient=True)]
 
     @property
     def _at_once(self) -> int:
@@ -235,27 +193,29 @@ class Scheduler:
 
     # -- reports ------------------------------------------------------------------------------
 
-    def take(self, report: TestReport) -> None:
-        """Records the report of a lane on a test, and learns from it. Raises: PoolError."""
-        test, evidence = report.evidence.test, report.evidence
-        self.cpu.add(report)
+    def take(self, report: LaneReport) -> None:
+        """Records a report of a lane, and learns from it. Raises: PoolError."""
         for name, seconds in report.compilers.items():
             self._inside[name] += seconds
+        if not self._ended:
+            self._cpu.update(report.cpu)
         spent = sum(report.compilers.values()) + report.cpu.get("lanes", 0.0)
-        self._usual += (max(spent, 1e-3) - self._usual) / 8
-        if report.full_check is not None:
-            self.recorder.figures.full_checks += 1
-            self.recorder.figures.full_check_finds += report.full_check
-        if report.suspected:
-            self._suspect(report.suspected, evidence)
+        self._usual += (max(spent / len(report.tests), 1e-3) - self._usual) / 8
+        for evidence in report.tests:
+            self._take(evidence)
+        if report.beyond_help:
+            raise PoolError(report.beyond_help, report.tests[-1].test)
+
+    def _take(self, evidence: Evidence) -> None:
+        test = evidence.test
+        if evidence.suspected:
+            self._suspect(replace(evidence.suspected, test=test), evidence)
         else:
-            self._hangs.decided(evidence)
-            self._keep(evidence)
-            if isinstance(test, Probe) and not self._hangs.gave_up(test):
+            decided = self._hangs.decided(evidence)
+            self._keep(evidence, decided)
+            if isinstance(test, Probe) and not decided:
                 self._answer(test, evidence)
         self._faults_in_a_row = self._faults_in_a_row + 1 if evidence.status == FAULT else 0
-        if report.beyond_help:
-            raise PoolError(report.beyond_help, test)
         if self._faults_in_a_row >= PATIENCE:
             raise PoolError(f"tests cannot be made: {evidence.events[-1].message}", test)
 
@@ -269,22 +229,21 @@ class Scheduler:
         self.prober.finished(probe, outcomes)
 
     def _suspect(self, row: HangRow, evidence: Evidence) -> None:
-        if row.late:
-            self._keep(evidence)  # it counts as a hang until it is decided
+        self._keep(evidence)  # it counts as a hang until it is decided
         self._hangs.add(row)
-        if isinstance(row.test, Probe) and row.late:
+        if isinstance(row.test, Probe):
             self.prober.finished(row.test, {})
         tests = self.recorder.figures.tests - self._tests_before
         if warning := self._hangs.most(tests):
             self.observer.note(warning)
 
-    def _keep(self, evidence: Evidence) -> None:
+    def _keep(self, evidence: Evidence, hangs: Sequence[Decision] = ()) -> None:
         for event in evidence.events:
             if event.kind == FAULT:
                 self.faults += 1
                 self._announce(event)
         try:
-            self.recorder.record(evidence)
+            self.recorder.record(evidence, hangs)
         except (OSError, StoreError, *DAMAGE):
             raise
         except Exception as error:  # a finding that nnfuzz cannot write costs its test alone
@@ -308,19 +267,6 @@ class Scheduler:
 
     # -- the end ------------------------------------------------------------------------------
 
-    def _settle(self) -> None:
-        """Lets lanes finish the tests that they are at, for some seconds, unless the user waits."""
-        deadline = time.monotonic() + SETTLE_SECONDS
-        done = {lane: lane.done for lane in self.lanes.workers}
-        while not self._stopped() and time.monotonic() < deadline:
-            if not any(lane.left and lane.done == done[lane] for lane in self.lanes.workers):
-                break
-            self._wait()
-        for lane in self.lanes.workers:
-            if lane.left:
-                lane.drop()
-        self.lanes.returned.clear()
-
     def _confirm_hangs(self) -> None:
         """Runs suspected hangs with the whole time limit, one test of each pattern."""
         if not (patterns := self._hangs.patterns()) or self._stopped():
@@ -329,8 +275,7 @@ class Scheduler:
             f"the campaign is over; confirming {counted(patterns, 'suspected hang')} with the "
             "whole time limit (Ctrl-C ends it, --resume goes on with it)"
         )
-        self._hangs.waited_for = True
-        while not self._stopped() and self._busy:
+        while not self._stopped() and (self._busy or len(self._hangs)):
             self._step(lambda: self._returned() or self._suspected())
 
     def _reduce_rest(self) -> None:
@@ -360,11 +305,7 @@ class Scheduler:
             self._wait()
             self._over_at = max(self._over_at, begun + granted())
         if left := self.recorder.open():
-            minutes = math.ceil(self.reducer.missing(workers) / 60)
-            self.observer.note(
-                f"{counted(left, 'finding')} not reduced, for want of about "
-                f"{counted(minutes, 'minute')}; nnfuzz reduce goes on"
-            )
+            self.observer.note(f"{counted(left, 'finding')} not reduced; nnfuzz reduce goes on")
 
     # -- figures ------------------------------------------------------------------------------
 
@@ -373,9 +314,21 @@ class Scheduler:
         return self.recorder.seconds()
 
     def cpu_ms(self) -> dict[str, float]:
-        """Milliseconds of CPU time per test of this session, by kind of process."""
+        """Milliseconds of CPU time per test of this session: `compilers` inside of their stages,
+        `own` everything else, and the parts of that: this process (`parent`), `lanes`, and the work
+        of compilers' processes before and behind the stages (`workers`). The time of probes stands
+        apart, per test too: they get fewer with time. The questions before the first test and the
+        reductions after the last one are left out.
+        """
         tests = self.recorder.figures.tests - self._tests_before
-        return self.cpu.per_test(tests, self._probing)
+        parent = (self._ended or time.process_time()) - self._began
+        spent = {"parent": parent, "lanes": 0.0, "workers": 0.0, **self._cpu}
+        probes, compilers = spent.pop("probes", 0.0), spent.pop("compilers", 0.0)
+        shares = {"own": sum(spent.values()), "compilers": compilers, **spent, "probes": probes}
+        return {
+            name: round(1e3 * seconds / tests, 3) if tests else 0.0
+            for name, seconds in shares.items()
+        }
 
     def sut_share(self) -> float:
         """Seconds inside compilers / (wall seconds x lanes), of this session."""
@@ -385,6 +338,7 @@ class Scheduler:
 
     def _tick(self, final: bool = False) -> None:
         self._last_tick = time.monotonic()
+        self.recorder.store.flush()
         self.observer.update(self.snapshot("done" if final else None))
 
     def snapshot(self, phase: str | None = None) -> CampaignSnapshot:
@@ -392,35 +346,24 @@ class Scheduler:
         figures, seconds = self.recorder.figures, self.seconds()
         session = max(1e-9, self.recorder.store.sessions.seconds())
         rate = (figures.tests - self._tests_before) / session
+        buckets = self.recorder.store.occurrences.buckets()
         return CampaignSnapshot(
             phase=phase or self._phase(),
             seconds=seconds,
             left=self._time_left(seconds, rate),
-            indexes=figures.indexes,
             tests=figures.tests,
             rate=rate,
             outcomes=dict(figures.outcomes),
             findings=len(self.recorder.findings()),
-            occurrences=self.recorder.buckets.get("finding", 0),
+            occurrences=buckets.get("finding", 0),
             faults=self.faults,
-            refused=len(self.epochs.refused),
             sut_share=self.sut_share(),
-            tests_limit=self._own_limit,
-            decided=self.prober.decided(),
+            decided=0 if figures.tests else self.prober.decided(),
             signatures=len(self.prober.keys) if self.config.learn else 0,
-            flaky=self.recorder.buckets.get("flaky", 0),
+            flaky=buckets.get("flaky", 0),
             unreduced=self.recorder.open() if self.config.reduce else 0,
-            avoided=len(self.epochs.avoided),
-            waiting=tuple(self._held_up()),
-            suspects=len(self.recorder.unconfirmed),
+            suspects=len(self._hangs),
         )
-
-    def _held_up(self) -> Iterator[str]:
-        """The tests at which lanes wait for compilers, the longest first."""
-        waits = {lane: lane.sandbox.waited for lane in self.lanes.workers if lane.left}
-        for lane in sorted(waits, key=lambda lane: -waits[lane]):
-            if waits[lane] > HELD_UP_SECONDS:
-                yield f"{lane.left[0].test}, {waits[lane]:.0f} s"
 
     def _phase(self) -> str:
         if self._over_at is not None:

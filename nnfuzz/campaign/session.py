@@ -1,22 +1,46 @@
-"""A session of a campaign: opens it, runs its loop, and writes its summary."""
+"""A session of a campaign: opens it, runs its tests, and writes its summary."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import gc
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Self
 
 from nnfuzz.backend.registry import BackendRegistry
-from nnfuzz.backend.runner import CompilerServers
-from nnfuzz.campaign.opening import Opening, opened
-from nnfuzz.feedback.support import Support
-from nnfuzz.feedback.support_cache import SupportCache
-from nnfuzz.records.config import CampaignConfig
+from nnfuzz.backend.runner import BackendRunner, CompilerServers
+from nnfuzz.backend.target import ONNX
+from nnfuzz.base.writing import as_json
+from nnfuzz.campaign.configuration import library_versions
+from nnfuzz.campaign.epochs import Epochs
+from nnfuzz.campaign.lane_jobs import Compiler, Enter
+from nnfuzz.campaign.lanes import Lanes, PoolError
+from nnfuzz.campaign.reducing import Reducer
+from nnfuzz.campaign.scheduler import Scheduler
+from nnfuzz.feedback.probe import Prober
+from nnfuzz.feedback.support import ProbeAnswers, Support
+from nnfuzz.feedback.support_cache import SupportCache, SupportFile, claims_of
+from nnfuzz.feedback.throttle import Throttle
+from nnfuzz.findings.folder import write_finding
+from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.materialize.opsets import opset_of
+from nnfuzz.operators.registry import specs_digest
+from nnfuzz.records.config import CampaignConfig, ConfigError
+from nnfuzz.records.finding import Finding, Origin
 from nnfuzz.records.observer import Observer, counted
 from nnfuzz.records.rows import FindingRow
+from nnfuzz.sandbox.events import Reply, WorkerFault, event_line
+from nnfuzz.store.evidence import Evidence
+from nnfuzz.store.recorder import Recorder
 from nnfuzz.store.store import MOST_FAULTS, Store
-from nnfuzz.store.summary import Summary, write_summary
+from nnfuzz.store.summary import Summary, keep_releases, summarise, write_summary
+from nnfuzz.testcase.case import CaseConfig, TestCase
+from nnfuzz.testcase.client import blames_settings
+from nnfuzz.testcase.jobs import ListVocabulary, Vocabulary
+from nnfuzz.triage.signature import Failure
+from nnfuzz.triage.survey import declared, learn_habits, usual_seconds
 
 SHOWN = 10  # indexes of tests that are named in one line
 
@@ -47,23 +71,43 @@ def run_campaign(
 ) -> CampaignResult:
     """Runs a session of the campaign in `store` and writes its summary.
 
-    servers: see Opening.
+    servers: see Session.
 
     Raises: PoolError if workers cannot work (the summary is written all the same), RunnerError if a
     backend cannot start, ConfigError if nothing can be generated.
     """
     store.sessions.begin()
     _try_again(store, config, observer)
-    opening = Opening(store, config, registry, observer, cache, stopped)
-    opening = replace(opening, servers=servers) if servers else opening
-    with opened(opening) as session:
+    servers = servers or CompilerServers()
+    with Session(store, config, registry, observer, cache, stopped, servers) as session:
         try:
             session.scheduler.run()
         finally:
-            session.support.save()
-            result = CampaignResult.of(store, session.summary())
+            session.save_support()
+            result = session.result()
             write_summary(store.folder, result.summary)
     return result
+
+
+def run_probes(
+    store: Store,
+    config: CampaignConfig,
+    registry: BackendRegistry,
+    observer: Observer,
+    cache: SupportCache,
+    stopped: Callable[[], bool] = lambda: False,
+) -> tuple[CampaignResult, dict[str, Support]]:
+    """Probes every signature on every backend, at every level; returns the tables by backend, and
+    as `refused` what they and the tables of adapters refuse.
+    """
+    store.sessions.begin()
+    with Session(store, config, registry, observer, cache, stopped, thorough=True) as session:
+        try:
+            session.scheduler.probe()
+        finally:
+            session.save_support()
+        refused = {str(key): why for key, why in session.prober.refused().items()}
+        return replace(session.result(), refused=refused), session.prober.with_inferred()
 
 
 def _try_again(store: Store, config: CampaignConfig, observer: Observer) -> None:
@@ -77,27 +121,234 @@ def _try_again(store: Store, config: CampaignConfig, observer: Observer) -> None
         observer.note(f"stepped over, after {MOST_FAULTS} faults of nnfuzz at each: tests {tests}")
 
 
-def run_probes(
-    store: Store,
-    config: CampaignConfig,
-    registry: BackendRegistry,
-    observer: Observer,
-    cache: SupportCache,
-    stopped: Callable[[], bool] = lambda: False,
-    seconds: float = math.inf,
-) -> tuple[CampaignResult, dict[str, Support]]:
-    """Probes every signature on every backend, at every level; returns the tables by backend, and
-    as `refused` what they and the tables of adapters refuse.
+@dataclass(eq=False)
+class Session:
+    """The parts of a campaign that is under way; a context manager, which closes them.
 
-    seconds: after which no further signature is begun.
+    thorough: whether probes run at every level, and nothing but probes is run. servers: of
+    compilers that are imported already; they are closed with the session.
+
+    Entering it raises RunnerError, ConfigError or PoolError, as `run_campaign` does.
     """
-    store.sessions.begin()
-    opening = Opening(store, config, registry, observer, cache, stopped, thorough=True)
-    with opened(opening) as session:
+
+    store: Store
+    config: CampaignConfig
+    registry: BackendRegistry
+    observer: Observer
+    cache: SupportCache
+    stopped: Callable[[], bool] = lambda: False
+    servers: CompilerServers = field(default_factory=CompilerServers)
+    thorough: bool = False
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            stack.callback(gc.enable)
+            gc.disable()  # a sixth of the time up to the first test, in which little is garbage
+            self._open(stack)
+            gc.enable()
+            gc.freeze()  # what is there by now stays
+            stack.callback(gc.unfreeze)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _open(self, stack: ExitStack) -> None:
+        config, store, note = self.config, self.store, self.observer.note
+        self.runners = [self._runner(spec.label, stack) for spec in config.backends]
+        stack.callback(self.servers.close)
+        lent = [runner.sandbox.server for runner in self.runners]
+        self.lanes = stack.enter_context(Lanes(config, lent, self.cache.folder))
+        self._versions = {runner.name: runner.versions() for runner in self.runners}
+        store.set_meta("versions", _flat(self._versions))
+        if config.regressions:
+            keep_releases(store, config, self.registry)
+        if not self.thorough:
+            note(_first_steps(config))
+        if not config.case.invalid:
+            self._ask_for_habits()  # lanes import PyTorch meanwhile
+        vocabulary = self._vocabulary()
+        self.prober = self._prober(vocabulary)
+        self.recorder = Recorder(
+            store,
+            config.known,
+            self._write_finding,
+            self.observer.finding,
+            vocabulary.variables,
+            {spec.label: declared(self.registry.get(spec.name)) for spec in config.backends},
+            config.regressions,
+            config.part,
+            config.epoch,
+        )
+        known = {runner.name: self._known(runner) for runner in self.runners}
+        variables = {name: tuple(own) for name, own in vocabulary.variables.items()}
+        for runner in self.runners:
+            runner.close()  # lanes have workers of their own
+        if config.ray:
+            stack.enter_context(self._cluster())
+
+        def enter(number: int, epoch: int, case: CaseConfig) -> None:
+            seen, ignored = tuple(self.recorder.known_in(number)), tuple(self.recorder.ignored)
+            self.lanes.enter(Enter(number, epoch, case, seen, ignored, known, variables))
+
+        throttle = Throttle(config.throttle, self.prober.left(()))
+        self.scheduler = Scheduler(
+            config,
+            self.recorder,
+            self.lanes,
+            self.prober,
+            self.observer,
+            Reducer(config, self.recorder, note),
+            Epochs(config, self.recorder, self.prober, throttle, note, enter),
+            self.stopped,
+        )
+
+    def result(self) -> CampaignResult:
+        """The result of the campaign up to now."""
+        self.store.sessions.touch()
+        self.store.flush()
+        cpu_ms = self.scheduler.cpu_ms()
+        summary = summarise(self.store, self.config, self.recorder.figures, cpu_ms=cpu_ms)
+        return CampaignResult.of(self.store, summary)
+
+    def save_support(self) -> None:
+        """Writes the support tables for later campaigns."""
+        for label, path in self._paths.items():
+            file = SupportFile(label, self._versions[label], self.prober.tables[label].entries)
+            self.cache.save(path, file, self.prober.answers.of(label))
+
+    # -- compilers ----------------------------------------------------------------------------
+
+    def _runner(self, label: str, stack: ExitStack) -> BackendRunner:
+        """A worker of a compiler, for the questions before the first test. stack: closes it."""
+        spec = next(spec for spec in self.config.backends if spec.label == label)
+        server = self.servers.of(self.registry.get(spec.name), spec)
+        runner = BackendRunner(spec, self.registry, server)
+        stack.callback(runner.close)
+        runner.sandbox.start()
+        return runner
+
+    def _known(self, runner: BackendRunner) -> Compiler:
+        """The knowledge of a compiler that lanes need."""
+        ran = self.recorder.figures.by_backend.get(runner.name)
+        works = runner.works or bool(ran and ran["ok"])
+        return Compiler(runner.habits, runner.release, runner.elementary, works)
+
+    def _cluster(self) -> AbstractContextManager[object]:
+        """Lanes on the nodes of a Ray cluster. Raises: ConfigError."""
         try:
-            session.scheduler.probe(seconds)
-        finally:
-            session.support.save()
-        refused = {str(key): why for key, why in session.prober.refused().items()}
-        result = replace(CampaignResult.of(store, session.summary()), refused=refused)
-        return result, session.prober.with_inferred()
+            from nnfuzz.campaign.on_ray import Cluster
+        except ImportError as error:
+            raise ConfigError("setting ray needs Ray: pip install 'nnfuzz[ray]'") from error
+        return Cluster(self.config, self.lanes, self._versions, self.observer.note)
+
+    def _ask_for_habits(self) -> None:
+        """Determines the habits of every compiler by running models, and keeps them for
+        reductions. Raises: RunnerError.
+        """
+        config, note = self.config, self.observer.note
+        for runner in self.runners:
+            habits = learn_habits(runner, config.first_seconds)
+            levels = config.levels or runner.backend.default_levels()
+            usual = usual_seconds(runner, levels, config.first_seconds)
+            runner.elementary = max((runner.elementary, *usual.values()))
+            if runner.hung:
+                models = counted(runner.hung, "elementary model")
+                note(f"{runner.name}: {models} took too long and was not waited for")
+            if habits:
+                listed = "; ".join(map(str, habits))
+                note(f"{runner.name}: {listed}. What only this explains is one finding")
+        self.store.set_habits({runner.name: runner.habits for runner in self.runners})
+
+    # -- operators ----------------------------------------------------------------------------
+
+    def _vocabulary(self) -> Vocabulary:
+        """Asks a lane which signatures there are with which exporters.
+
+        Raises: ConfigError, PoolError.
+        """
+        event = self.lanes.call(ListVocabulary())
+        if isinstance(event, Reply):
+            for note in event.value.notes:
+                self.observer.note(note)
+            return event.value
+        if isinstance(event, WorkerFault) and event.starting and blames_settings(event.error_type):
+            raise ConfigError(event.message.strip("'\""))
+        raise PoolError(f"lanes cannot work: {event_line(event)}\n{event.captured}")
+
+    def _prober(self, vocabulary: Vocabulary) -> Prober:
+        config, case = self.config, self.config.case
+        signatures = vocabulary.signatures.items()
+        keys = [SupportKey.parse(f"{name}:{text}") for name, texts in signatures for text in texts]
+        fixed = [name for e in case.exporters for name in case.writers(e) if not opset_of(name)]
+        basis = {
+            "specs": specs_digest(case.plugins),
+            "libraries": library_versions(),
+            "opsets": {name: case.only(name).opset for name in fixed},
+        }
+        answers, levels, claims = ProbeAnswers(), {}, {}
+        self._paths = {}
+        for spec in config.backends:
+            label, adapter = spec.label, self.registry.get(spec.name)
+            self._paths[label] = path = self.cache.path(spec, self._versions[label], basis)
+            for (key, instance), known in self.cache.load(path).items():
+                answers.add(label, key, instance, known)
+            usual = config.levels or adapter.default_levels()
+            levels[label] = usual if self.thorough else usual[:1]
+            # Without learning, a campaign could not find out that a table is wrong.
+            if config.learn and adapter(**spec.options).form == ONNX:
+                own = claims_of(adapter, self._versions[label])
+                claims[label] = {k: why for k, why in own.items() if k.operator not in case.focus}
+        self.store.probes.load(answers)
+        return Prober(levels, keys, answers, self.store.probes.add, claims)
+
+    # -- findings -----------------------------------------------------------------------------
+
+    def _write_finding(self, folder: Path, failure: Failure, evidence: Evidence) -> None:
+        """Writes the folder of a failure. The configuration in it, with the settings of the epoch
+        and the one exporter that the test case was for, makes the same test case again.
+        """
+        from nnfuzz.findings.reduced import repro_program
+
+        made = evidence.made
+        assert made is not None
+        settings = self.store.restraints.settings_in(evidence.epoch)
+        own = replace(self.config.case, **settings).only(made.generated_for)
+        case = made
+        if not isinstance(case, TestCase):  # its export failed
+            case = TestCase(made.id, made.graph, b"", {}, {}, {}, own.exporter, own.opset)
+        changed = evidence.right_release(failure) if self.config.regressions else ""
+        specs = {spec.label: spec for spec in self.config.backends}
+        finding = Finding(
+            failure=failure,
+            case=case,
+            outcomes=evidence.outcomes,
+            backend=specs.get(failure.backend),
+            config=as_json(own),
+            verdict=evidence.verdict,
+            blame=evidence.blame(failure),
+            versions=dict(self._versions.get(failure.backend, {})),
+            origin=Origin(evidence.epoch, changed),
+        )
+        write_finding(folder, finding, repro_program(finding, self.registry))
+
+
+def _flat(by_backend: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Versions of libraries and compilers by name; of a compiler in several releases, the others
+    with their backend's label.
+    """
+    merged = library_versions()
+    for label, versions in by_backend.items():
+        for name, release in versions.items():
+            same = merged.get(name, release) == release
+            merged[name if same else f"{name} of {label}"] = release
+    return merged
+
+
+def _first_steps(config: CampaignConfig) -> str:
+    """A sentence on the work before and beside the first tests, with its limits."""
+    within = f" (for at most {config.first_seconds:.0f} s)" if config.timed else ""
+    probes = ", and beside them probes of what it supports" if config.probe else ""
+    begins = f"begins with elementary models, which show how a compiler rounds{within}"
+    return f"{begins}; then tests{probes}"

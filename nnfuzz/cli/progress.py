@@ -116,9 +116,7 @@ def line(s: CampaignSnapshot) -> str:
     parts.append(counted(s.findings, "finding") + (f" ({', '.join(about)})" if about else ""))
     parts += [f"{s.sut_share:.0%} of the time in compilers"] if s.tests else []
     parts += [f"{counted(s.faults, 'fault')} of nnfuzz"] if s.faults else []
-    if s.suspects:
-        waiting = f": waiting for {s.waiting[0]}" if s.waiting else ""
-        parts.append(f"{counted(s.suspects, 'suspected hang')}{waiting}")
+    parts += [counted(s.suspects, "suspected hang")] if s.suspects else []
     return f"[{spoken(s.seconds)}{left}] {s.phase}: {', '.join(parts)}"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import shlex
 from collections import Counter
@@ -46,7 +45,6 @@ def summary_text(result: CampaignResult, config: CampaignConfig) -> str:
         why=WHY,
         compared_any=_any_compared(s),
         avoided=by_operator(s.avoided),
-        minutes=math.ceil(s.reduce_seconds_missing / 60),
     )
 
 

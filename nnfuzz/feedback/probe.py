@@ -10,21 +10,19 @@ probed, then the second ones. The questions follow from the tests of earlier epo
 count at the same index, however long they take.
 
 What the table of an adapter claims not to be supported is refused from the first test on, until one
-of the signatures that a claim stands for ran or failed. Now and then one of them is probed.
+of the signatures that a claim stands for ran or failed.
 
-Exporters write operators in different ways, so keys name the exporter here. The keys of one
-signature are probed one after the other: another exporter is asked for where a backend refuses the
-models of the first one, and then one refusal is enough. Where the opset is drawn, keys name a
-version of the operator as well (nnfuzz.feedback.support): the newest one is probed, older ones only
-where tests give reason to.
+Exporters write operators in different ways, so keys name the exporter here. Where a backend refuses
+the models of one exporter, the next one is asked for, and then one refusal is enough. Where the
+opset is drawn, keys name a version of the operator as well (nnfuzz.feedback.support): the newest
+one is probed, older ones only where tests give reason to.
 """
 
 from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import islice, zip_longest
 from types import MappingProxyType
@@ -41,7 +39,6 @@ from nnfuzz.feedback.support import (
     ProbeAnswers,
     Statements,
     Support,
-    SupportClaims,
     SupportEntry,
     VersionedKeys,
     answer_of,
@@ -50,7 +47,7 @@ from nnfuzz.feedback.support import (
 )
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.records.rows import Observed
+from nnfuzz.records.rows import TestRow
 from nnfuzz.records.schedule import PLACE_BITS, place_of
 from nnfuzz.testcase.case import NotProduced
 from nnfuzz.testcase.identity import Probe
@@ -62,14 +59,6 @@ _STRIDE = 64  # places per signature: more than there are instances with all exp
 _RAN = (OK, OutcomeKind.MISMATCH, OutcomeKind.NOT_COMPARED.value)
 
 
-@dataclass
-class _Chain:
-    """The probes of one signature, one after the other. keys: still to be probed."""
-
-    place: int
-    keys: deque[SupportKey] = field(default_factory=deque)
-
-
 class Prober:
     """The queue of probes, and the support tables that they fill."""
 
@@ -77,50 +66,43 @@ class Prober:
         self,
         levels: Mapping[str, Sequence[str]],
         keys: Sequence[SupportKey],
-        variables: Mapping[str, Sequence[int]],
         answers: ProbeAnswers | None = None,
         keep: Keep = lambda *answer: None,
-        claims: Mapping[str, SupportClaims] = MappingProxyType({}),
+        claims: Mapping[str, Mapping[SupportKey, str]] = MappingProxyType({}),
     ) -> None:
         """levels: of each backend, those that probes run at. keys: every signature of the campaign
         with every exporter that writes it, in the order in which exporters are to be asked.
-        variables: see `signature_keys`. answers: the known ones. keep: receives every answer that
-        counts. claims: by backend. `spent`: the number of answered probes, including those with a
-        known answer.
+        answers: the known ones. keep: receives every answer that counts. claims: by backend, keys
+        that its adapter calls unsupported (see `generalised`), with the reasons. `spent`: the
+        number of answered probes, including those with a known answer.
         """
         self.spent = 0
         self.levels = levels
         self.tables = {name: Support(name) for name in levels}
         self._statements = {name: Statements() for name in levels}
         self.keys = keys
-        self.variables = variables
         self.answers = answers or ProbeAnswers()
         self._keep = keep
         self._known = frozenset(keys)
         self._versions = VersionedKeys(keys)
         self._tallies = {name: OpsetTally() for name in levels}
         self._by_signature: dict[SupportKey, list[SupportKey]] = {}
-        for key in keys:
-            self._by_signature.setdefault(key.signature, []).append(key)
-        self._by_operator: dict[SupportKey, list[SupportKey]] = {}
-        for key in keys:
-            self._by_operator.setdefault(key.any_dtypes, []).append(key)
         self._of_operator: dict[str, list[SupportKey]] = {}
         for key in keys:
+            self._by_signature.setdefault(key.signature, []).append(key)
             self._of_operator.setdefault(key.operator, []).append(key)
         self._claims = claims
-        self._claimed = {
-            name: {key: [w for w in wider(key) if w in own.reasons] for key in self._naming(own)}
-            for name, own in claims.items()
-        }
+        self._claimed: dict[SupportKey, set[SupportKey]] = {}
+        """Claim of some backend -> the keys that it stands for."""
+        named = dict.fromkeys(claim.operator for own in claims.values() for claim in own)
+        every = frozenset(claim for own in claims.values() for claim in own)
+        for key in (key for operator in named for key in self._of_operator.get(operator, ())):
+            for claim in every.intersection(wider(key)):
+                self._claimed.setdefault(claim, set()).add(key)
         self._queue: deque[Probe] = deque()
-        self._chains: dict[SupportKey, _Chain] = {}
+        self._open: set[SupportKey] = set()
+        """Keys with a probe that is not answered yet."""
         self._asked: set[SupportKey] = set()
-
-    def _naming(self, claims: SupportClaims) -> Iterator[SupportKey]:
-        """The keys of the operators that some claim names."""
-        for operator in dict.fromkeys(claim.operator for claim in claims.reasons):
-            yield from self._of_operator.get(operator, ())
 
     # -- the queue ----------------------------------------------------------------------------
 
@@ -137,7 +119,7 @@ class Prober:
     @property
     def idle(self) -> bool:
         """Whether every requested probe has been answered."""
-        return not self._chains
+        return not self._open
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -153,63 +135,25 @@ class Prober:
         """
         place = place_of(before - 1) + 1
         for key in keys:
-            if key in self._asked or not self._undecided(key) or self._bad(key):
-                continue
-            self._asked.add(key)
-            if chain := self._chains.get(key.signature):
-                chain.keys.append(key)
-                continue
-            self._chains[key.signature] = _Chain(place)
-            self._queue_up(Probe(key, 0, place))
-            place += _STRIDE
+            if key not in self._asked and self._undecided(key) and not self._bad(key):
+                self._ask_one(key, place)
+                place += _STRIDE
 
-    def ask_known(self, before: int = 0) -> None:
-        """Requests every signature whose first probe has a known answer."""
-        self.ask([key for key in self.keys if not self.backends(Probe(key, 0))], before)
+    def _ask_one(self, key: SupportKey, place: int) -> None:
+        self._asked.add(key)
+        self._open.add(key)
+        self._queue_up(Probe(key, 0, place))
 
-    def ask_all(self, most: int | None = None, before: int = 0) -> None:
-        """Requests every signature with one exporter, or at most that many new ones."""
-        tables = self.tables.values()
-        bad = {key for table in tables for key, entry in table.entries.items() if entry.bad}
-        left = ([key for key in keys if key not in bad] for keys in self._newest.values())
-        turns = by_turns([keys[0] for keys in left if keys])
-        self.ask(self._new(self._claimed_seldom(turns), most), before)
-
-    def _claimed_seldom(self, keys: Sequence[SupportKey]) -> list[SupportKey]:
-        """The keys in another order: one claimed key after each `spacing` others, then the rest."""
-        claimed = {key for own in self._claimed.values() for key, claims in own.items() if claims}
-        rest = iter([key for key in keys if key not in claimed])
-        spacing = min((own.spacing for own in self._claims.values()), default=0)
-        mixed: list[SupportKey] = []
-        for key in keys:
-            if key in claimed:
-                mixed += [*islice(rest, spacing), key]
-        return [*mixed, *rest]
-
-    def ask_older(self) -> None:
-        """Requests older versions of the operators of which some backend refuses a version whole:
-        only there no answer follows from that of a newer version.
+    def ask_all(self, most: int, before: int = 0) -> None:
+        """Requests so many new signatures with one exporter each: operators take turns, and what a
+        table claims comes last.
         """
-        for statements in self._statements.values():
-            statements.settle()
-        lacking = (
-            key
-            for table in self.tables.values()
-            for key in table.refused()
-            if not any(self._runs(table, key))
-        )
-        self.ask([older for key in lacking for older in self._versions.older(key)])
-
-    def lacks_answers(self) -> bool:
-        """Whether a signature would have to be probed whose first answer is not known."""
-        return any(self.backends(Probe(key, 0)) for key in self.newest)
-
-    def forget_waiting(self) -> None:
-        """Drops the signatures without a started probe; they may be requested again."""
-        waiting = [p for p in self._queue if p.place == self._chains[p.key.signature].place]
-        for probe in waiting:
-            self._queue.remove(probe)
-            self._asked -= {probe.key, *self._chains.pop(probe.key.signature).keys}
+        if most <= 0:
+            return
+        left = ([key for key in keys if not self._bad(key)] for keys in self._newest.values())
+        turns = by_turns([keys[0] for keys in left if keys])
+        claimed = set().union(*self._claimed.values())
+        self.ask(self._new(sorted(turns, key=claimed.__contains__), most), before)
 
     def backends(self, probe: Probe) -> list[str]:
         """The backends that a probe is to be run on."""
@@ -250,39 +194,40 @@ class Prober:
 
     def _queue_up(self, probe: Probe) -> None:
         """Queues a probe if it has no answer; else applies the answer."""
-        if self.backends(probe):
-            first = probe.place == self._chains[probe.key.signature].place
-            add = self._queue.append if first else self._queue.appendleft
-            add(probe)
-        else:
+        if not self.backends(probe):
             self._go_on(probe)
+        elif probe.instance:
+            self._queue.appendleft(probe)
+        else:
+            self._queue.append(probe)
 
     def _go_on(self, probe: Probe) -> None:
-        """Applies the answers; queues the next instance, or the next key of the signature."""
+        """Applies the answers; queues the next instance, or the signature with the next exporter
+        where no model of this one ran.
+        """
         self.spent += 1
-        undecided = False
-        for name in self._undecided(probe.key):
+        key, undecided = probe.key, False
+        for name in self._undecided(key):
             answer = self._answer(name, probe) or ProbeAnswer(NOTHING)
-            levels = self.answers.levels(name, probe.key, probe.instance)
-            self._keep(name, probe.key, probe.instance, probe.place >> PLACE_BITS, levels)
-            undecided |= self._apply(name, probe.key, answer)
+            levels = self.answers.levels(name, key, probe.instance)
+            self._keep(name, key, probe.instance, probe.place >> PLACE_BITS, levels)
+            undecided |= self._apply(name, key, answer)
         if undecided:
-            self._queue_up(Probe(probe.key, probe.instance + 1, probe.place + 1))
+            self._queue_up(Probe(key, probe.instance + 1, probe.place + 1))
             return
-        chain = self._chains[probe.key.signature]
-        other = self._promising(probe.key.signature) if self._bad(probe.key) else None
-        if other is not None and other not in self._asked:
-            self._asked.add(other)
-            chain.keys.append(other)
-        if chain.keys:
-            self._queue_up(Probe(chain.keys.popleft(), 0, probe.place + 1))
-        else:
-            del self._chains[probe.key.signature]
+        self._open.remove(key)
+        if self._bad(key):
+            others = self._newest[key.signature]
+            other = next((other for other in others if not self._bad(other)), None)
+            if other is not None and other not in self._asked:
+                self._ask_one(other, probe.place + 1)
 
     def _apply(self, name: str, key: SupportKey, answer: ProbeAnswer) -> bool:
         """Records a backend's answer; returns whether a decision needs another probe."""
         statements, table = self._statements[name], self.tables[name]
-        general = self._lacked_elsewhere(table, key) or statements.general(key, answer.message)
+        others = (table.entries.get(other) for other in self._by_signature.get(key.signature, ()))
+        general = any(entry is not None and entry.refused for entry in others)
+        general = general or statements.general(key, answer.message)
         if answer.kind == UNSUPPORTED:
             statements.add(key, answer.message)
         undecided = table.add_answer(key, answer, 1 if general else INSTANCES)
@@ -292,22 +237,13 @@ class Prober:
             statements.disprove(key)
         return undecided
 
-    def _promising(self, signature: SupportKey) -> SupportKey | None:
-        """The signature with the first exporter for which no backend has failed."""
-        return next((key for key in self._newest[signature] if not self._bad(key)), None)
-
-    def _lacked_elsewhere(self, table: Support, key: SupportKey) -> bool:
-        """Whether a backend lacks the signature with some exporter."""
-        others = (table.entries.get(other) for other in self._by_signature.get(key.signature, ()))
-        return any(entry is not None and entry.refused for entry in others)
-
     def _bad(self, key: SupportKey) -> bool:
         entries = (table.entries.get(key) for table in self.tables.values())
         return any(entry is not None and entry.bad for entry in entries)
 
     # -- tests of the campaign ----------------------------------------------------------------
 
-    def learn(self, tests: Sequence[Observed], before: int, most: int | None = None) -> int:
+    def learn(self, tests: Sequence[TestRow], before: int, most: int | None = None) -> int:
         """Records the outcomes of tests, and requests at most that many signatures: those that
         tests give reason to, then others of the operators that lack some signature. Returns how
         many.
@@ -318,18 +254,24 @@ class Prober:
         for statements in self._statements.values():
             statements.settle()
         keyed = [(test, self._versions.of_test(test.items, test.exporter)) for test in tests]
-        self._count(tests)
         for test, keys in keyed:
             for name, levels in test.outcomes.items():
-                if name in self.tables and levels and all(kind in _RAN for kind, _ in levels):
-                    self.tables[name].add_run(keys)
+                kinds = {outcome.kind for outcome in levels.values()}
+                if kinds and name in self.tables:
+                    self._tallies[name].add(test.exporter, kinds == {OutcomeKind.UNSUPPORTED})
+                    if kinds.issubset(_RAN):
+                        self.tables[name].add_run(keys)
         for test, keys in keyed:
             for name, levels in test.outcomes.items():
-                refusals = [message for kind, message in levels if kind == OutcomeKind.UNSUPPORTED]
+                refusals = [o.message for o in levels.values() if o.kind == OutcomeKind.UNSUPPORTED]
                 if refusals:
                     names = [name] if name in self.tables else list(self.tables)
                     wanted.update(dict.fromkeys(self._suspects(keys, refusals, names)))
-        asked = self._new(dict.fromkeys((*wanted, *self._likely())), most)
+        tables = self.tables.values()
+        lacking = dict.fromkeys(key.any_dtypes for table in tables for key in table.refused())
+        of_operators = (key for lack in lacking for key in self._of_operator[lack.operator])
+        likely = by_turns([key for key in of_operators if key.any_dtypes in lacking])
+        asked = self._new(dict.fromkeys((*wanted, *likely)), most)
         self.ask(asked, before)
         return len(asked)
 
@@ -361,19 +303,6 @@ class Prober:
                 self._statements[name].add(key, message)
                 self._statements[name].disprove(key)
 
-    def _likely(self) -> list[SupportKey]:
-        """Signatures whose operator has another one that is refused from the same exporter."""
-        lacking = {key.any_dtypes for table in self.tables.values() for key in table.refused()}
-        return by_turns([key for key in self.keys if key.any_dtypes in lacking])
-
-    def _count(self, tests: Iterable[Observed]) -> None:
-        """Counts which opsets the backends take."""
-        for test in tests:
-            for name, levels in test.outcomes.items():
-                if levels and name in self._tallies:
-                    refused = all(kind == OutcomeKind.UNSUPPORTED for kind, _ in levels)
-                    self._tallies[name].add(test.exporter, refused)
-
     # -- the tables for generation ------------------------------------------------------------
 
     def refused(self) -> dict[SupportKey, str]:
@@ -383,31 +312,21 @@ class Prober:
             for name, table in self.with_inferred().items()
             for key, why in table.refused().items()
         }
-        for name, claims in self._standing().items():
-            reasons |= {key: f"{name}: {why}" for key, why in claims.items()}
+        for name, claims in self._claims.items():
+            entries = self.tables[name].entries
+            tried = {key for key, entry in entries.items() if entry.status in (OK, FAILING)}
+            for claim, why in claims.items():
+                if tried.isdisjoint(self._claimed.get(claim, ())):
+                    reasons[claim] = f"{name}: {why}"
         for name, tally in self._tallies.items():
             for made_by, why in tally.refused().items():
                 reasons[SupportKey(made_by, "", "")] = f"{name}: {why}"
         return reasons
 
-    def _standing(self) -> dict[str, dict[SupportKey, str]]:
-        """The claims by backend, without those that stand for a signature that ran or failed."""
-        standing = {}
-        for name, claims in self._claims.items():
-            entries = self.tables[name].entries
-            wrong = {
-                claim
-                for key, own in self._claimed[name].items()
-                if own and key in entries and entries[key].status in (OK, FAILING)
-                for claim in own
-            }
-            standing[name] = {k: why for k, why in claims.reasons.items() if k not in wrong}
-        return standing
-
-    def expanded(self, refused: Collection[SupportKey]) -> set[SupportKey]:
+    def expanded(self, refused: Iterable[SupportKey]) -> set[SupportKey]:
         """Refused keys, and the signatures that claims among them stand for."""
-        by_claim = (item for own in self._claimed.values() for item in own.items())
-        return {*refused, *(key for key, own in by_claim if any(c in refused for c in own))}
+        refused = {*refused}
+        return refused.union(*(self._claimed[key] for key in refused & self._claimed.keys()))
 
     def with_inferred(self) -> dict[str, Support]:
         """The tables by backend, with what follows for older versions of operators, and for all
@@ -415,7 +334,7 @@ class Prober:
         """
         tables = {}
         for name, table in self.tables.items():
-            lacking = [key for key in table.refused() if any(self._runs(table, key))]
+            lacking = [key for key in table.refused() if self._runs(table, key)]
             older = (k for key in lacking for k in table.undecided(self._versions.older(key)))
             inferred = {key: SupportEntry(UNSUPPORTED, "as at a newer version") for key in older}
             for operator, why in self._lacked(name, table).items():
@@ -445,31 +364,20 @@ class Prober:
         }
         return {key.operator: why for key, why in words.items() if key.operator in lacking - ran}
 
-    def _runs(self, table: Support, key: SupportKey) -> Iterator[bool]:
+    def _runs(self, table: Support, key: SupportKey) -> bool:
         """Whether a version of an operator ran with some dtypes."""
-        for other in self._by_operator[key.any_dtypes]:
-            yield other in table.entries and table.entries[other].status == OK
-
-    def failing(self) -> dict[SupportKey, str]:
-        """Signatures whose probes all failed on some backend, with "backend: why"."""
-        return self._with_status(FAILING)
-
-    def _with_status(self, status: str) -> dict[SupportKey, str]:
-        return {
-            key: f"{name}: {why}"
-            for name, table in self.tables.items()
-            for key, why in table.with_status(status).items()
-        }
+        others = (k for k in self._of_operator[key.operator] if k.exporter == key.exporter)
+        return any(k in table.entries and table.entries[k].status == OK for k in others)
 
     def left(self, refused: Collection[SupportKey]) -> set[SupportKey]:
         """The signatures, without exporters, that some exporter is left for."""
         refused = self.expanded(refused)
-        lacking = {key.signature for key in refused}
-        gone = {s for s in lacking if s in refused or self._refused_everywhere(s, refused)}
+        gone = {
+            signature
+            for signature in {key.signature for key in refused}
+            if signature in refused or refused.issuperset(self._by_signature.get(signature, ()))
+        }
         return set(self._by_signature) - gone
-
-    def _refused_everywhere(self, signature: SupportKey, refused: Collection[SupportKey]) -> bool:
-        return all(key in refused for key in self._by_signature.get(signature, ()))
 
     def decided(self) -> int:
         """How many signatures are known to be supported or not on every backend."""

@@ -6,8 +6,8 @@ statement that it is not implemented; `failing` once every probe failed and at l
 failed in another way.
 
 Only unsupported signatures are refused for generation. A failing signature is a finding, be it a
-wrong result, an exception or a crash: generation keeps away from it as from other findings that
-keep occurring (nnfuzz.feedback.throttle), except in the tests that are made without restraint.
+wrong result, an exception or a crash: generation keeps away from it once it keeps occurring in
+tests (nnfuzz.feedback.throttle), except in those that are made without restraint.
 """
 
 from __future__ import annotations
@@ -170,18 +170,6 @@ def generalised(entries: Mapping[SupportKey, SupportEntry]) -> dict[SupportKey, 
             reason = entries[key].message.partition(": ")[2] or entries[key].message
             refused.setdefault(general, SupportEntry(UNSUPPORTED, reason[-REASON:]))
     return dict(sorted(refused.items()))
-
-
-@dataclass(frozen=True)
-class SupportClaims:
-    """Signatures that a table calls unsupported, until the compiler's own answers contradict it.
-
-    reasons: of keys as `generalised` returns them. spacing: at least so many other signatures are
-    probed before the next one that is claimed, as long as there are others.
-    """
-
-    reasons: Mapping[SupportKey, str]
-    spacing: int
 
 
 class ProbeAnswers:

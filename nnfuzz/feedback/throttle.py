@@ -3,8 +3,8 @@
 A failure that keeps occurring teaches nothing more, and hides other failures of its models. Once
 it has occurred `threshold` times, reduced or not, the tests so far are counted: which operator
 signature, or which edge between two operators, do they have in common that other tests lack? It is
-avoided from the next epoch on. Some tests are made without restraint (CaseConfig.unrestrained):
-there it should still fail, and if it does not, it is generated again.
+avoided from the next epoch on, but in some tests that are made without restraint
+(CaseConfig.unrestrained).
 
 Failures are counted twice, by raw signature and by the items that all failures of that kind share
 (backend, kind and stage), since one wrong kernel shows under many signatures. Of the items whose
@@ -16,20 +16,19 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.materialize.opsets import exporter_of
-from nnfuzz.records.rows import AvoidedRow, Observed
+from nnfuzz.records.rows import AvoidedRow, TestRow
 
 SIGNATURE_SHARE, EDGE_SHARE = 0.25, 0.1
 """Share of the tests with a signature (an edge) that must fail before it is avoided."""
 SIGNIFICANT = 20.0
 """The G statistic that one item in about 100,000 innocent ones reaches by chance."""
 LATEST = 5000  # tests that are counted
-PATIENCE = 4.0  # expected failures that must stay out before an entry is lifted
 
 
 class _Group(NamedTuple):
@@ -52,26 +51,6 @@ class _Test:
     items: tuple[SupportKey, ...]
     named: tuple[SupportKey, ...]
     groups: Mapping[_Group, str]
-
-
-@dataclass
-class _Watch:
-    """An avoided item, and the tests with it that were made without restraint from an epoch on.
-
-    groups: of the failures that it is avoided for. tests: how many there were; failed: in how many
-    of them a failure of these groups occurred.
-    """
-
-    row: AvoidedRow
-    groups: frozenset[_Group]
-    since: int
-    tests: int = 0
-    failed: int = 0
-
-    @property
-    def stopped(self) -> bool:
-        """Whether it no longer fails: chance alone would do this in one of fifty cases."""
-        return not self.failed and self.tests >= math.ceil(PATIENCE / self.row.share)
 
 
 @dataclass(frozen=True)
@@ -98,75 +77,34 @@ class _Suspect:
 class Throttle:
     """The list of avoided items, with the reasons."""
 
-    def __init__(
-        self, threshold: int, keys: Collection[SupportKey], unrestrained: Callable[[int], bool]
-    ) -> None:
-        """threshold: occurrences; 0: nothing is avoided. keys: all signatures. unrestrained:
-        whether the test of an index is made without restraint.
-        """
+    def __init__(self, threshold: int, keys: Collection[SupportKey]) -> None:
+        """threshold: occurrences; 0: nothing is avoided. keys: all signatures."""
         self.threshold = threshold
         self._keys = frozenset(keys)
-        self._unrestrained = unrestrained
         self._tests: deque[_Test] = deque(maxlen=LATEST)
-        self._watches: dict[SupportKey, _Watch] = {}
-        self._lifted: set[SupportKey] = set()
+        self._rows: dict[SupportKey, AvoidedRow] = {}
 
     @property
     def avoided(self) -> list[AvoidedRow]:
         """Sorted by item."""
-        return [self._watches[item].row for item in sorted(self._watches)]
+        return [self._rows[item] for item in sorted(self._rows)]
 
     def learn(
-        self, tests: Iterable[Observed], epoch: int, refused: Collection[SupportKey] = ()
+        self, tests: Iterable[TestRow], refused: Collection[SupportKey] = ()
     ) -> list[AvoidedRow]:
         """Counts the tests of an epoch and avoids items that have failed often enough; returns the
         new rows.
 
-        epoch: from which on it is avoided. refused: signatures that are not generated anyway.
+        refused: signatures that are not generated anyway.
         """
-        for test in tests:
-            if test.ran:
-                self._watch(test)
-                self._tests.append(_test(test))
+        self._tests.extend(_test(test) for test in tests if test.ran)
         added: list[AvoidedRow] = []
         while self.threshold and (new := self._worst(refused)):
-            for row, group in new.items():
-                self._watches[SupportKey.parse(row.item)] = _Watch(row, frozenset({group}), epoch)
+            self._rows.update((SupportKey.parse(row.item), row) for row in new)
             added += new
         return added
 
-    def avoid(self, item: SupportKey, failures: Sequence[Observed], why: str, epoch: int) -> None:
-        """Adds a signature that always fails. failures: its single-operator models."""
-        if not self.threshold or item in self._watches or item in self._lifted:
-            return
-        if self._admissible(item, ()):
-            groups = frozenset(group for test in failures for group in _groups(test))
-            signature = min(s for test in failures for s in test.failures)
-            self._watches[item] = _Watch(AvoidedRow(str(item), signature, why), groups, epoch)
-
-    def lift(self) -> list[AvoidedRow]:
-        """Removes items that no longer fail from the list; returns their rows."""
-        stopped = {item: watch.row for item, watch in self._watches.items() if watch.stopped}
-        for item in stopped:
-            del self._watches[item]
-        self._lifted.update(stopped)
-        return list(stopped.values())
-
-    def _watch(self, test: Observed) -> None:
-        """Counts a test for the avoided items in it. A failure of the same kind may be the known
-        one, even with another signature.
-        """
-        if not self._watches or not self._unrestrained(test.index):
-            return
-        groups = _groups(test)
-        for item in map(SupportKey.parse, test.items):
-            for key in {item, *map(item.with_exporter, _written_by(test))}:
-                watch = self._watches.get(key)
-                if watch and test.epoch >= watch.since:
-                    watch.tests += 1
-                    watch.failed += not watch.groups.isdisjoint(groups)
-
-    def _worst(self, refused: Collection[SupportKey]) -> dict[AvoidedRow, _Group]:
+    def _worst(self, refused: Collection[SupportKey]) -> list[AvoidedRow]:
         """The item most associated with failing in one way: all its dtypes where enough fail."""
         tests = self._restrained()
         counts = Counter(group for test in tests for group in test.groups)
@@ -177,14 +115,14 @@ class Throttle:
             groups = [group for group in due if group.exporter == exporter]
             suspects += self._suspects(among, groups)
         for suspect in sorted(suspects, key=lambda suspect: suspect.order):
-            if rows := self._rows(suspect, tests, refused):
-                return dict.fromkeys(rows, suspect.group)
-        return {}
+            if rows := self._avoidable(suspect, tests, refused):
+                return rows
+        return []
 
     def _restrained(self) -> list[_Test]:
         """The tests without anything that is avoided by now."""
         avoided: dict[str, set[SupportKey]] = {}
-        for key in self._watches:
+        for key in self._rows:
             avoided.setdefault(key.exporter, set()).add(key.signature)
         return [
             test
@@ -211,7 +149,7 @@ class Throttle:
                     if associated >= SIGNIFICANT:
                         yield _Suspect(item, group, failed, among[item], associated)
 
-    def _rows(
+    def _avoidable(
         self, suspect: _Suspect, tests: Sequence[_Test], refused: Collection[SupportKey]
     ) -> list[AvoidedRow]:
         """The items to avoid for a suspect: itself, or for an operator or edge its dtypes."""
@@ -240,7 +178,7 @@ class Throttle:
         """The items that a suspect stands for: of an operator without dtypes also the signatures
         that no test had so far, of an edge those that tests had.
         """
-        settled = {*self._watches, *self._lifted, *refused}
+        settled = {*self._rows, *refused}
         items = {suspect.item}
         if not suspect.item.dtypes:
             items = {i for t in having for i in t.items if i.any_dtypes == suspect.item}
@@ -250,7 +188,7 @@ class Throttle:
 
     def _admissible(self, item: SupportKey, without: Collection[SupportKey]) -> bool:
         """Whether something is left to generate without it; exporters do not count."""
-        gone = {key.signature for key in (*self._watches, *without, item)}
+        gone = {key.signature for key in (*self._rows, *without, item)}
         return item.is_edge or bool(self._keys - gone)
 
 
@@ -283,7 +221,7 @@ def association(failed: int, with_item: int, bad: int, tests: int) -> float:
     return 2 * sum(count * math.log(count / expected) for count, expected in table if count)
 
 
-def _groups(test: Observed) -> dict[_Group, str]:
+def _groups(test: TestRow) -> dict[_Group, str]:
     """The groups that the failures of a test belong to, each with the last of its signatures."""
     groups: dict[_Group, str] = {}
     for signature, kind in test.failures.items():
@@ -292,17 +230,10 @@ def _groups(test: Observed) -> dict[_Group, str]:
     return groups
 
 
-def _test(test: Observed) -> _Test:
+def _test(test: TestRow) -> _Test:
     items = tuple(dict.fromkeys(map(SupportKey.parse, test.items)))
     named = dict.fromkeys((*items, *(item.any_dtypes for item in items)))
     return _Test(exporter_of(test.exporter), items, tuple(named), _groups(test))
-
-
-def _written_by(test: Observed) -> tuple[str, str]:
-    """The exporter of a test, and its writer (the exporter at an opset). Items that always fail are
-    avoided for a single writer.
-    """
-    return exporter_of(test.exporter), test.exporter
 
 
 def _needed(item: SupportKey) -> float:

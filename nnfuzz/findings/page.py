@@ -30,7 +30,7 @@ from urllib.parse import quote, unquote
 from markupsafe import Markup
 
 from nnfuzz.backend.outcome import OutcomeKind
-from nnfuzz.base.reading import MOST, JsonObject, Unreadable
+from nnfuzz.base.reading import JsonObject, Unreadable
 from nnfuzz.base.text import visible
 from nnfuzz.base.untrusted import (
     MAX_TEXT_BYTES,
@@ -105,9 +105,8 @@ class CampaignReader:
             config = whole_or({}, lambda: dict(store.config()), "the settings", missing)
             events = whole_or({}, store.events.counts, "the events", missing)
             buckets = whole_or({}, store.occurrences.buckets, "the counts of failures", missing)
-            began = whole_or([], store.sessions.rows, "the sessions", missing)
-            times = [at for at, *_ in began if isinstance(at, float) and 0 < at < MOST]
-            first, self._began = (times[0], times[-1]) if times else (0.0, 0.0)
+            began = whole_or((), store.sessions.rows, "the sessions", missing)
+            first, self._began = (began[0].started, began[-1].started) if began else (0.0, 0.0)
             summary = Summary.of(
                 self._statistics,
                 found,

@@ -7,6 +7,7 @@ import platform
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,7 @@ def invalid_text(model: bytes) -> str:
     return text.impersonal(printed) if len(printed) <= MAX_MODEL_TEXT else ""
 
 
+@cache
 def platform_versions() -> dict[str, str]:
     """Python, the operating system, the processor, onnx and NumPy, as far as they are known."""
     from importlib.metadata import PackageNotFoundError, version

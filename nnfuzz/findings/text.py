@@ -5,14 +5,13 @@ from __future__ import annotations
 import pprint
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from nnfuzz.base.code_paths import CodePaths
+from nnfuzz.base.code_paths import CodePaths, short_here
 from nnfuzz.base.reading import Json
 from nnfuzz.base.text import one_line, visible
 
@@ -46,8 +45,8 @@ def impersonal(text: str) -> str:
     """Without paths of this machine: files below the working directory and in the folders of
     modules by their path in these, homes as ~, temporary files as TMP.
     """
-    here, folder = CodePaths.here(), str(Path.cwd())
-    text = replace(here, short={**here.short, folder: ""}).shortened(text)
+    folder = str(Path.cwd())
+    text = CodePaths(short={**short_here(), folder: ""}).shortened(text)
     text = text.replace(folder, ".") if folder.count("/") > 1 else text
     return _HOMES.sub("~", _TEMPORARY.sub("TMP", text))
 

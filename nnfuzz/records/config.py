@@ -26,8 +26,10 @@ LIMITS = (
     "reduce",
     "known",
 )
-PROBED = 10
-"""One of so many tests or seconds may go to probing."""
+PROBED = 0.1
+"""The most probes for each test; half of it is the share of time for questions before the first."""
+EARLY = 1000
+"""The tests by which probes are counted in a campaign that time ends."""
 
 
 class ConfigError(Unreadable):
@@ -134,27 +136,18 @@ class CampaignConfig(CampaignSettings):
 
     @property
     def first_seconds(self) -> float:
-        """Seconds that the questions before the first test may take, and as many the probes beside
-        the first tests: in sum a tenth of the time, if only time is limited. Infinite where
-        tests are counted, since no clock may decide then.
+        """Seconds that the questions before the first test may take. Infinite where tests are
+        counted, since no clock may decide then.
         """
         if self.time_limit is not None:
-            return self.time_limit / PROBED / 2
+            return self.time_limit * PROBED / 2
         return math.inf if self.tests_limit is not None else FIRST_SECONDS
-
-    @property
-    def first_probing(self) -> float:
-        """Seconds of probing beside the first tests, where the clock decides."""
-        return min(self.probe_seconds, self.first_seconds)
 
     def probes_before(self, index: int) -> int:
         """How many probes may run before the tests from an index on: a tenth of all tests; where
-        their number is not known, a twentieth of those before it, since as much time has gone to
-        the first probes.
+        their number is not known, of those before it.
         """
-        if self.tests_limit is not None:
-            return self.tests_limit // PROBED
-        return index // PROBED // 2
+        return int(PROBED * (self.tests_limit or max(EARLY, index)))
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> CampaignConfig:

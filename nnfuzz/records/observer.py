@@ -26,30 +26,24 @@ class CampaignSnapshot:
     """The state of a running campaign, for people.
 
     left: seconds until the limit, if known. decided: number of signatures that are known to be
-    supported or refused. flaky: failures that did not repeat. waiting: runs that look like hangs,
-    the longest first. suspects: hangs that are not confirmed yet. unreduced: findings. avoided: see
-    nnfuzz.feedback.throttle.
+    supported or refused, as long as there is no test. flaky: failures that did not repeat.
+    suspects: hangs that are not confirmed yet. unreduced: findings.
     """
 
     phase: str
     seconds: float
     left: float | None
-    indexes: int
     tests: int
     rate: float
     outcomes: Mapping[str, int]
     findings: int
     occurrences: int
     faults: int
-    refused: int
     sut_share: float
-    tests_limit: int | None = None
     decided: int = 0
     signatures: int = 0
     flaky: int = 0
     unreduced: int = 0
-    avoided: int = 0
-    waiting: tuple[str, ...] = ()
     suspects: int = 0
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from nnfuzz.backend.outcome import Brief
-from nnfuzz.ir.features import Features
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.testcase.identity import TestId
 from nnfuzz.triage.keys import Hypothesis, Key, KeyKind
@@ -15,12 +14,15 @@ from nnfuzz.triage.keys import Hypothesis, Key, KeyKind
 
 @dataclass(frozen=True)
 class TestRow:
-    """The test of one index.
+    """The test of one index: what a lane reports of it, a campaign keeps and an epoch learns from.
 
     status: "run", or why nothing ran (a stage of NotProduced, or "fault"). outcomes: backend ->
-    level -> short form of the outcome. seconds: by phase. features: of the graph, None without one.
-    digest: of the test case, equal on all machines. exporter, items: see Observed. variations:
-    see TestCase. `Store` reads features back from a table of their own.
+    level -> short form of the outcome. seconds: by phase. features: of the graph, as JSON (see
+    nnfuzz.ir.features), "" without a graph. digest: of the test case, equal on all machines.
+    exporter: whose models it is made for, with the opset where that was drawn (a writer, see
+    nnfuzz.materialize.opsets). variations: see TestCase. items: the operator signatures and the
+    edges of its graph, in order. failures: confirmed ones, by signature; "BACKEND KIND STAGE" of
+    each.
     """
 
     __test__ = False
@@ -29,32 +31,13 @@ class TestRow:
     status: str
     epoch: int
     outcomes: Mapping[str, Mapping[str, Brief]] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
-    comparable: float | None = None
-    features: Features | None = None
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    features: str = ""
     digest: str = ""
     exporter: str = ""
     variations: tuple[str, ...] = ()
     items: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Observed:
-    """The observations of one test, or of one probe, from which an epoch learns.
-
-    exporter: whose models it is made for, with the opset where that was drawn (a writer, see
-    nnfuzz.materialize.opsets). items: the operator signatures and the edges of its
-    graph, in order. outcomes: backend -> (kind, message) per level. failures: confirmed ones, by
-    signature; "BACKEND KIND STAGE" of each.
-    """
-
-    index: int
-    epoch: int
-    status: str
-    exporter: str
-    items: tuple[str, ...]
-    outcomes: Mapping[str, tuple[tuple[str, str], ...]]
-    failures: Mapping[str, str]
+    failures: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ran(self) -> bool:
@@ -218,29 +201,13 @@ class HangStatus(StrEnum):
 class HangRow:
     """A run that looks like a hang, kept from its first occurrence on.
 
-    seconds: for which it had been waited. signature: that it will have if it is one. late: whether
-    epochs do not wait for it, and take it for one. exporter, items: see Observed.
+    seconds: for which it had been waited. signature: that it will have if it is one.
     """
 
     test: TestId
-    epoch: int
     backend: str
     level: str
     stage: str
     seconds: float
     signature: str
-    exporter: str
-    items: tuple[str, ...]
-    late: bool
     status: HangStatus = HangStatus.UNCONFIRMED
-
-
-@dataclass(frozen=True)
-class Record:
-    """The rows of one test, written in one transaction. hangs: decisions on hangs, by backend."""
-
-    test: TestRow | None = None
-    findings: tuple[FindingRow, ...] = ()
-    occurrences: tuple[Occurrence, ...] = ()
-    events: tuple[EventRow, ...] = ()
-    hangs: tuple[tuple[TestId, str, HangStatus], ...] = ()

@@ -20,7 +20,6 @@ from nnfuzz.base.setting import (
     Kind,
     Setting,
     count,
-    seconds,
     setting,
     settings_of,
     words,
@@ -29,8 +28,7 @@ from nnfuzz.records.schedule import FIRST, LONGEST
 from nnfuzz.testcase.settings import EXCLUDE_DTYPES, CaseSettings
 
 FIRST_SECONDS = 10.0
-"""The time for habits before the first test, and for probes beside the first ones, where nothing
-ends a campaign."""
+"""The time for questions before the first test, where nothing ends a campaign."""
 MOST_WORKERS = 1024
 """The most workers of a kind: more than the cores of any machine; a file may ask for anything."""
 
@@ -111,15 +109,12 @@ class CampaignSettings:
     full_check: float = setting(
         0.02, "Share of agreeing tests that the full oracle checks as well", REPORTED, SHARE
     )
-    probe_seconds: float = setting(
-        FIRST_SECONDS,
-        "Time for single-operator probes beside the first tests; 0 for those alone that refused "
-        "tests give reason to",
+    probe: bool = setting(
+        True,
+        "Probe operators one by one beside the tests, at most a tenth as many probes as tests; if "
+        "not, those alone that refused tests give reason to",
         SUPPORT,
-        Kind("10s", "0 or a duration: write 10s or 2m", seconds),
-        said="{default:.0f}s, at most a twentieth of --time; with --tests, a tenth as many probes "
-        "as tests",
-        name="probe",
+        YES_OR_NO,
     )
     patience: float = setting(
         5.0,

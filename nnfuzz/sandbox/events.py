@@ -119,7 +119,6 @@ def event_line(event: WorkerFault | Death) -> str:
 
 TEXT_CHARS = 8000
 """The longest message or traceback that is kept; rules may need time quadratic in its length."""
-_HEAD = "Traceback (most recent call last):\n"
 
 
 def described_error(error: BaseException) -> dict[str, str]:
@@ -141,23 +140,14 @@ def _trace(error: BaseException) -> Iterable[str]:
     """The traceback without marks under the failing part of each line, for which Python parses the
     line again: that takes longer than most compilers take for an error.
     """
-    if error.__cause__ or error.__context__ or isinstance(error, BaseExceptionGroup):
-        return _without_marks(traceback.TracebackException.from_exception(error)).format()
-    frames = traceback.StackSummary.extract(traceback.walk_tb(error.__traceback__))
-    last = traceback.format_exception_only(error)
-    return (_HEAD, *frames.format(), *last) if error.__traceback__ else last
-
-
-def _without_marks(trace: traceback.TracebackException) -> traceback.TracebackException:
-    """The trace without marks under the failing part of each line, for which Python parses it
-    again: that takes longer than most compilers take for an error.
-    """
-    for frame in trace.stack:
-        frame.colno = None
-    for other in (trace.__cause__, trace.__context__):
-        if other is not None:
-            _without_marks(other)
-    return trace
+    trace = traceback.TracebackException.from_exception(error)
+    left = [trace]
+    while left:
+        own = left.pop()
+        for frame in own.stack:
+            frame.colno = None
+        left += [other for other in (own.__cause__, own.__context__) if other is not None]
+    return trace.format()
 
 
 def shortened(text: str) -> str:

@@ -127,7 +127,12 @@ class ForkClient:
             self._launch()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            socket.send_fds(self._control, [_request("lend", 0)], [theirs.fileno()])
+            try:
+                socket.send_fds(self._control, [_request("lend", 0)], [theirs.fileno()])
+            except (BlockingIOError, ConnectionError):  # it no longer answers, or has died since
+                ours.close()
+                self.restart()
+                return self.lend()
         return ours.detach()
 
     def kill(self, worker: int) -> None:

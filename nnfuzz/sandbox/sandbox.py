@@ -119,15 +119,6 @@ class Sandbox:
         return self._process.pid if self._process and self._process.ended is None else None
 
     @property
-    def waited(self) -> float:
-        """Seconds since the current part of the job began, in which somebody looked after it; 0
-        without one, or while it starts.
-        """
-        if self._job is None or self._process is None or not self._process.ready:
-            return 0.0
-        return self._job.clock.seconds
-
-    @property
     def stage(self) -> str:
         """The stage of the job in hand that the service reported last."""
         process = self._process
@@ -352,8 +343,11 @@ class Sandbox:
                 self.server.restart()
 
 
-def wait(sandboxes: Iterable[Sandbox], timeout: float | None = None) -> list[tuple[Sandbox, Event]]:
-    """Blocks until something happens in one of the sandboxes; enforces limits while it waits.
+def wait(
+    sandboxes: Iterable[Sandbox], timeout: float | None = None, tick: float = TICK_SECONDS
+) -> list[tuple[Sandbox, Event]]:
+    """Blocks until something happens in one of the sandboxes; enforces limits every `tick` seconds
+    while it waits.
 
     Returns the events in order, or [] after `timeout` seconds or when no sandbox is busy. Each
     job ends with exactly one Reply, Fault or Death, after any number of Progress events.
@@ -365,7 +359,7 @@ def wait(sandboxes: Iterable[Sandbox], timeout: float | None = None) -> list[tup
         busy = [sandbox for sandbox in sandboxes if sandbox.busy]
         if events or not busy:
             return events
-        pause = TICK_SECONDS
+        pause = tick
         if end is not None:
             pause = min(pause, end - time.monotonic())
             if pause <= 0:
@@ -426,7 +420,12 @@ class Worker(ABC, Generic[Order]):
 
 
 class Pool(ABC, Generic[AnyWorker, Order]):
-    """Workers, and the orders that they have in hand. A context manager."""
+    """Workers, and the orders that they have in hand. A context manager.
+
+    tick: seconds between two looks at the limits of workers.
+    """
+
+    tick = TICK_SECONDS
 
     def __init__(self, workers: Iterable[AnyWorker] = ()) -> None:
         self.workers = [*workers]
@@ -453,7 +452,7 @@ class Pool(ABC, Generic[AnyWorker, Order]):
     def wait(self, timeout: float | None = None) -> None:
         """Blocks until something happens in a worker, at most for `timeout` seconds."""
         owners = {worker.sandbox: worker for worker in self.workers}
-        for sandbox, event in wait(owners, timeout):
+        for sandbox, event in wait(owners, timeout, self.tick):
             self.feed(owners[sandbox], event)
 
     def feed(self, worker: AnyWorker, event: Event) -> None:

@@ -1,49 +1,52 @@
-"""The tests of a campaign by index, with their outcomes and features."""
+"""What is kept of tests and probes: rows, events, runs that look like hangs, and what follows from
+them for epochs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
-from nnfuzz.backend.outcome import Brief
 from nnfuzz.base.writing import as_json
+from nnfuzz.feedback.support import ProbeAnswer, ProbeAnswers
 from nnfuzz.ir.features import Features
-from nnfuzz.records.rows import TestRow
+from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.records.rows import AvoidedRow, EventRow, HangRow, HangStatus, TestRow
 from nnfuzz.store.database import Table, dumps, end_of, loads
 from nnfuzz.store.statistics import plain_name
-from nnfuzz.testcase.identity import Numbered
+from nnfuzz.testcase.identity import Numbered, TestId
 
 MOST_FAULTS = 2
 """Faults of one test after which no session tries it again."""
-_COLUMNS = "idx, status, epoch, outcomes, seconds, comparable, digest, exporter, variations, items"
-Outcomes = dict[str, dict[str, Brief]]
-"""Backend -> level -> the stored summary of the outcome."""
+_COLUMNS = (
+    'idx AS "index", status, epoch, outcomes, seconds, digest, exporter, variations, '
+    "items, failures"
+)
 
 
 class CampaignTests(Table):
-    """Everything that is kept of single tests."""
+    """One row per index."""
 
     def add(self, test: TestRow, at: float) -> None:
         """Keeps a test. at: seconds since 1970."""
-        seconds = {phase: round(value, 6) for phase, value in test.seconds.items()}
-        features = dumps(as_json(test.features)) if test.features else None
-        own: dict[str, object] = {"seconds": seconds, "features": features}
-        self._db.put("tests", test, "", idx=test.index, at=at, **own)
+        self._db.put("tests", test, idx=test.index, at=at)
 
-    def rows(self) -> Iterator[TestRow]:
-        """Yields all tests by index, without errors and features. Raises: Unreadable."""
-        query = f"SELECT {_COLUMNS}, NULL FROM tests ORDER BY idx"
-        return (_row(*columns) for columns in self._db.execute(query))
+    def rows(self, first: int = 0, end: int | None = None) -> Iterator[TestRow]:
+        """Yields the tests from `first` to below `end` by index, without features.
+
+        Raises: Unreadable.
+        """
+        query = f"SELECT {_COLUMNS} FROM tests WHERE idx >= ? AND idx < ? ORDER BY idx"
+        return self._db.records(TestRow, query, first, end_of(end))
 
     def recorded_after(self, at: float, index: int) -> Iterator[tuple[float, TestRow]]:
         """Yields the tests behind one that was recorded at a time (seconds since 1970), in the
-        order of recording: the time, and the row with features. Raises: Unreadable.
+        order of recording: the time, and the row without features. Raises: Unreadable.
         """
-        query = f"""
-            SELECT at, {_COLUMNS}, features FROM tests WHERE (at, idx) > (?, ?)
-            ORDER BY at, idx"""
-        for recorded, *columns in self._db.execute(query, at, index):
-            yield recorded, _row(*columns)
+        order = "WHERE (at, idx) > (?, ?) ORDER BY at, idx"
+        times = self._db.execute(f"SELECT at FROM tests {order}", at, index)
+        rows = self._db.records(TestRow, f"SELECT {_COLUMNS} FROM tests {order}", at, index)
+        return ((recorded, row) for (recorded,), row in zip(times, rows, strict=True))
 
     def variations(self, index: int | None) -> set[str]:
         """The names of the variations of a test, without kinds of near misses; none for a probe."""
@@ -62,7 +65,7 @@ class CampaignTests(Table):
 
     def features(self) -> Iterator[tuple[int, Features]]:
         """Yields index and features of every graph that was kept, by index."""
-        query = "SELECT idx, features FROM tests WHERE features IS NOT NULL ORDER BY idx"
+        query = "SELECT idx, features FROM tests WHERE features != '' ORDER BY idx"
         for index, text in self._db.execute(query):
             yield index, loads(Features, text)
 
@@ -79,40 +82,145 @@ class CampaignTests(Table):
         again = [index for index, count in faults.items() if count < MOST_FAULTS]
         for index in again:
             query = "UPDATE events SET kind = 'retried' WHERE kind = 'fault' AND test = ?"
-            self._db.execute(query, f"{of_seed}{index}")
-            self._db.execute("DELETE FROM tests WHERE idx = ?", index)
+            self._db.change(query, f"{of_seed}{index}")
+            self._db.change("DELETE FROM tests WHERE idx = ?", index)
         return again, sorted(faults.keys() - again)
 
 
-def _row(
-    index: int,
-    status: str,
-    epoch: int,
-    outcomes: str,
-    seconds: str,
-    comparable: float | None,
-    digest: str,
-    exporter: str,
-    variations: str,
-    items: str,
-    features: str | None,
-) -> TestRow:
-    return TestRow(
-        index,
-        status,
-        epoch,
-        outcomes_of(outcomes),
-        loads(dict[str, float], seconds),
-        comparable,
-        loads(Features, features) if features else None,
-        digest,
-        exporter,
-        tuple(variations.splitlines()),
-        tuple(items.splitlines()),
-    )
+class Events(Table):
+    """One row per event, numbered as they come."""
+
+    def add(self, event: EventRow, at: float) -> None:
+        """Keeps an event. at: seconds since 1970."""
+        self._db.put("events", event, id=None, at=at)
+
+    def rows(self) -> list[EventRow]:
+        """Returns all of them by time."""
+        query = """
+            SELECT test, kind, backend, stage, signal, message, details FROM events
+            ORDER BY at, id"""
+        return list(self._db.records(EventRow, query))
+
+    def counts(self) -> dict[str, int]:
+        """Returns the number of events by kind."""
+        query = "SELECT kind, count(*) FROM events GROUP BY kind"
+        return dict(self._db.execute(query).fetchall())
 
 
-@lru_cache(1024)
-def outcomes_of(text: str) -> Outcomes:
-    """Reads a column of outcomes. Most tests have the same text, and share the returned value."""
-    return loads(Outcomes, text)
+class Hangs(Table):
+    """One row per test and backend, from the moment at which its run is suspected."""
+
+    def add(self, row: HangRow) -> None:
+        """Keeps a suspected run, unless it is kept already."""
+        self._db.put("hangs", row, "ON CONFLICT DO NOTHING")
+
+    def rows(self) -> list[HangRow]:
+        """Returns all of them, probes first and then by index."""
+        rows = self._db.records(HangRow, "SELECT * FROM hangs ORDER BY test, backend")
+        return sorted(rows, key=lambda row: -1 if row.test.index is None else row.test.index)
+
+    def unconfirmed(self) -> list[HangRow]:
+        """Returns the runs about which nothing is decided yet."""
+        return [row for row in self.rows() if row.status is HangStatus.UNCONFIRMED]
+
+    def settle(self, test: TestId, backend: str, status: HangStatus) -> None:
+        """Records whether a suspected run hung."""
+        query = "UPDATE hangs SET status = ? WHERE test = ? AND backend = ?"
+        self._db.change(query, status.value, str(test), backend)
+
+
+class Probes(Table):
+    """One row per signature, instance and backend."""
+
+    def add(
+        self,
+        backend: str,
+        key: SupportKey,
+        instance: int,
+        before: int,
+        levels: Mapping[str, ProbeAnswer],
+    ) -> None:
+        """Keeps a backend's answer to a probe, by level. before: the index of the test before
+        which the probe was asked for.
+        """
+        self._db.put(
+            "probes",
+            key=str(key),
+            instance=instance,
+            backend=backend,
+            before=before,
+            answers=dumps(as_json(levels)),
+        )
+
+    def load(self, answers: ProbeAnswers) -> None:
+        """Adds the answers to the campaign's probes to `answers`."""
+        for key, instance, backend, text in self._db.execute(
+            "SELECT key, instance, backend, answers FROM probes"
+        ):
+            levels = loads(dict[str, ProbeAnswer], text)
+            answers.add(backend, SupportKey.parse(key), instance, levels)
+
+    def before(self, index: int) -> list[str]:
+        """Returns the signatures that were probed for the tests from an index on."""
+        query = "SELECT DISTINCT key FROM probes WHERE before = ? ORDER BY key"
+        return [row[0] for row in self._db.execute(query, index)]
+
+
+class Restraints(Table):
+    """The configuration of test cases by epoch; every test names its own.
+
+    An epoch without a row has the configuration of the one before it.
+    """
+
+    def set_epoch(
+        self,
+        number: int,
+        refused: Iterable[str],
+        reasons: Mapping[str, str],
+        avoided: Iterable[AvoidedRow] = (),
+    ) -> None:
+        """Records the refused and avoided items from an epoch on.
+
+        reasons: of the refusals that are new in it. avoided: all that is avoided in it.
+        """
+        self._db.put(
+            "epochs",
+            id=number,
+            refused=dumps(sorted(refused)),
+            reasons=dumps(dict(reasons)),
+            avoided=dumps(as_json(tuple(avoided))),
+        )
+
+    def row_of(self, epoch: int) -> int:
+        """Returns the number of the row that holds for an epoch; -1 if none does."""
+        query = "SELECT coalesce(max(id), -1) FROM epochs WHERE id <= ?"
+        return int(self._db.value(query, epoch))
+
+    def last(self) -> int:
+        """Returns the newest epoch with a configuration of its own; -1 if there is none."""
+        return self.row_of(end_of(None))
+
+    def ever_avoided(self) -> list[AvoidedRow]:
+        """Returns everything that was avoided in some epoch, each item once."""
+        ever: dict[str, AvoidedRow] = {}
+        for (text,) in self._db.execute("SELECT avoided FROM epochs ORDER BY id"):
+            for row in loads(tuple[AvoidedRow, ...], text):
+                ever.setdefault(row.item, row)
+        return list(ever.values())
+
+    def settings_in(self, epoch: int) -> dict[str, Any]:
+        """Returns the fields of CaseConfig that an epoch sets: refused and avoided items."""
+        query = "SELECT refused, avoided FROM epochs WHERE id = ?"
+        row = self._db.execute(query, self.row_of(epoch)).fetchone() or ("[]", "[]")
+        avoided = loads(tuple[AvoidedRow, ...], row[1])
+        return {
+            "refused": loads(tuple[str, ...], row[0]),
+            "avoid": tuple(each.item for each in avoided),
+        }
+
+    def reasons(self) -> dict[str, str]:
+        """Returns why each signature was refused, over all epochs."""
+        by_signature: dict[str, str] = {}
+        for (text,) in self._db.execute("SELECT reasons FROM epochs ORDER BY id"):
+            by_signature.update(loads(dict[str, str], text))
+        return by_signature

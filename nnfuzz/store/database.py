@@ -12,7 +12,7 @@ import stat
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import IO, Any, Self, TypeVar
 
@@ -20,7 +20,7 @@ from nnfuzz.base.reading import MOST, JsonObject, Unreadable, read
 from nnfuzz.base.untrusted import below, parsed_json
 from nnfuzz.base.writing import as_json
 
-SCHEMA = 11
+SCHEMA = 12
 FILE = "campaign.sqlite"
 LOCK = "campaign.lock"
 FOLDERS = FINDINGS, SUSPECTS, DUPLICATES = "findings", "suspects", "duplicates"
@@ -28,35 +28,30 @@ FOLDERS = FINDINGS, SUSPECTS, DUPLICATES = "findings", "suspects", "duplicates"
 
 TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
-CREATE TABLE sessions (id INTEGER PRIMARY KEY, started REAL NOT NULL, seconds REAL NOT NULL,
-    workers INTEGER NOT NULL, sut TEXT NOT NULL) STRICT;
 CREATE TABLE epochs (id INTEGER PRIMARY KEY, refused TEXT NOT NULL, reasons TEXT NOT NULL,
     avoided TEXT NOT NULL) STRICT;
 CREATE TABLE probes (key TEXT NOT NULL, instance INTEGER NOT NULL, backend TEXT NOT NULL,
     before INTEGER NOT NULL, answers TEXT NOT NULL, PRIMARY KEY (key, instance, backend))
     WITHOUT ROWID, STRICT;
 CREATE TABLE tests (idx INTEGER PRIMARY KEY, status TEXT NOT NULL, epoch INTEGER NOT NULL,
-    at REAL NOT NULL, outcomes TEXT NOT NULL, seconds TEXT NOT NULL, comparable REAL,
+    at REAL NOT NULL, outcomes TEXT NOT NULL, seconds TEXT NOT NULL,
     digest TEXT NOT NULL, exporter TEXT NOT NULL, variations TEXT NOT NULL,
-    items TEXT NOT NULL, features TEXT) STRICT;
+    items TEXT NOT NULL, failures TEXT NOT NULL, features TEXT NOT NULL) STRICT;
 CREATE TABLE findings (signature TEXT PRIMARY KEY, test TEXT NOT NULL,
     kind TEXT NOT NULL, stage TEXT NOT NULL, backend TEXT NOT NULL, level TEXT NOT NULL,
     title TEXT NOT NULL, folder TEXT NOT NULL, found_at REAL NOT NULL, party TEXT NOT NULL,
     place INTEGER NOT NULL, size INTEGER NOT NULL, suspicion TEXT NOT NULL,
-    compiler TEXT NOT NULL) STRICT;
+    compiler TEXT NOT NULL, reduction TEXT, suspected TEXT, known INTEGER NOT NULL) STRICT;
 CREATE TABLE occurrences (signature TEXT NOT NULL, test TEXT NOT NULL, idx INTEGER,
     bucket TEXT NOT NULL, kind TEXT NOT NULL, levels TEXT NOT NULL, repeated INTEGER NOT NULL,
     tried INTEGER NOT NULL, title TEXT NOT NULL, PRIMARY KEY (signature, test))
     WITHOUT ROWID, STRICT;
-CREATE TABLE hangs (test TEXT NOT NULL, idx INTEGER, backend TEXT NOT NULL, level TEXT NOT NULL,
-    stage TEXT NOT NULL, seconds REAL NOT NULL, epoch INTEGER NOT NULL, signature TEXT NOT NULL,
-    exporter TEXT NOT NULL, items TEXT NOT NULL, late INTEGER NOT NULL, status TEXT NOT NULL,
+CREATE TABLE hangs (test TEXT NOT NULL, backend TEXT NOT NULL, level TEXT NOT NULL,
+    stage TEXT NOT NULL, seconds REAL NOT NULL, signature TEXT NOT NULL, status TEXT NOT NULL,
     PRIMARY KEY (test, backend)) WITHOUT ROWID, STRICT;
-CREATE TABLE reductions (signature TEXT PRIMARY KEY, row TEXT, suspected TEXT) STRICT;
 CREATE TABLE events (id INTEGER PRIMARY KEY, at REAL NOT NULL, test TEXT NOT NULL,
     kind TEXT NOT NULL, backend TEXT NOT NULL, stage TEXT NOT NULL, signal TEXT NOT NULL,
     message TEXT NOT NULL, details TEXT NOT NULL) STRICT;
-CREATE INDEX tests_by_occurrence ON occurrences (idx);
 """
 
 
@@ -123,7 +118,7 @@ def _reader(kind: Any) -> Callable[[Any], Any] | None:
     if kind == tuple[str, ...]:
         return _lines
     if typing.get_origin(kind) in (dict, Mapping):
-        return partial(loads, kind)
+        return lru_cache(1024)(partial(loads, kind))  # most tests have the same outcomes
     return partial(read, kind)
 
 
@@ -144,16 +139,16 @@ class StoreError(Unreadable):
     """
 
 
-_IMPOSSIBLE = (
-    "SELECT count(*) FROM sessions WHERE NOT (started BETWEEN 0 AND :most "
-    "AND seconds BETWEEN -:most AND :most AND workers BETWEEN 0 AND :most)",
-    "SELECT count(*) FROM findings WHERE NOT found_at BETWEEN -:most AND :most",
-)
-"""Queries that count rows with times out of range, in tables that are read whole."""
+_IMPOSSIBLE = "SELECT count(*) FROM findings WHERE NOT found_at BETWEEN -:most AND :most"
+"""Counts findings with times out of range, since these are read whole."""
 
 
 class Database:
-    """An open file: one process writes, any number may read meanwhile."""
+    """An open file: one process writes, any number may read meanwhile.
+
+    A change is kept for good with the next `flush`, or when the file is closed. The process itself
+    reads it before.
+    """
 
     def __init__(self, folder: Path, connection: sqlite3.Connection, lock: IO[str] | None = None):
         self.folder = folder
@@ -224,21 +219,15 @@ class Database:
             )
         if tables != _own_tables():  # views and triggers are programs
             raise StoreError(f"{path} is damaged: it has not the tables of a campaign")
-        self._check_times()
-        if write:
-            self._check_whole()
-        if write:
-            self.connection.execute("PRAGMA journal_mode = WAL")
-            self.connection.execute("PRAGMA synchronous = NORMAL")
-
-    def _check_times(self) -> None:
-        """Raises: StoreError for times that no clock shows."""
         impossible = 0
         with contextlib.suppress(*DAMAGE):  # damaged pages: other code reports them
-            for query in _IMPOSSIBLE:
-                impossible += self.connection.execute(query, {"most": MOST}).fetchone()[0]
+            impossible = self.connection.execute(_IMPOSSIBLE, {"most": MOST}).fetchone()[0]
         if impossible:
-            raise StoreError(f"{self.folder / FILE} is damaged: it has times that no clock shows")
+            raise StoreError(f"{path} is damaged: it has times that no clock shows")
+        if write:
+            self._check_whole()
+            self.connection.execute("PRAGMA journal_mode = WAL")
+            self.connection.execute("PRAGMA synchronous = NORMAL")
 
     def _check_whole(self) -> None:
         """Pages, types, and that the folders that are moved and deleted are the campaign's.
@@ -262,10 +251,14 @@ class Database:
                 raise StoreError(f"{path} names the folder {name!r}, which no campaign has")
 
     def close(self) -> None:
-        """Idempotent; lets another process write."""
-        self.connection.close()
-        if self._lock:
-            self._lock.close()
+        """Keeps all changes, and lets another process write; idempotent."""
+        try:
+            if self._lock and not self._lock.closed:
+                self.flush()
+        finally:
+            self.connection.close()
+            if self._lock:
+                self._lock.close()
 
     def __enter__(self) -> Self:
         return self
@@ -294,8 +287,21 @@ class Database:
     # -- rows ---------------------------------------------------------------------------------
 
     def execute(self, query: str, *values: SqlValue) -> sqlite3.Cursor:
-        """Runs one statement. values: of its question marks, in order."""
+        """Runs one statement that reads. values: of its question marks, in order."""
         return self.connection.execute(query, values)
+
+    def change(self, query: str, *values: SqlValue) -> None:
+        """Runs one statement that writes. values: of its question marks, in order."""
+        if not self.connection.in_transaction:
+            if self._lock is None:
+                raise sqlite3.OperationalError("the file is open for reading alone: readonly")
+            self.connection.execute("BEGIN")
+        self.connection.execute(query, values)
+
+    def flush(self) -> None:
+        """Keeps all changes for good, whatever happens to the process."""
+        if self.connection.in_transaction:
+            self.connection.execute("COMMIT")
 
     def value(self, query: str, *values: SqlValue) -> Any:
         """Returns the one value of a query that has one."""
@@ -314,7 +320,7 @@ class Database:
         row = [column(own[c] if c in own else getattr(record, c)) for c in _columns(table)]
         how = "" if conflict else "OR REPLACE "
         marks = ", ".join("?" * len(row))
-        self.execute(f"INSERT {how}INTO {table} VALUES ({marks}) {conflict}", *row)
+        self.change(f"INSERT {how}INTO {table} VALUES ({marks}) {conflict}", *row)
 
     def columns(self, table: str) -> tuple[str, ...]:
         """The names of a table's columns, in order."""
@@ -322,13 +328,15 @@ class Database:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        self.connection.execute("BEGIN")
+        """Makes all changes of the block, or else none."""
+        self.change("SAVEPOINT block")
         try:
             yield
         except BaseException:
-            self.connection.execute("ROLLBACK")
+            self.connection.execute("ROLLBACK TO block")
             raise
-        self.connection.execute("COMMIT")
+        finally:
+            self.connection.execute("RELEASE block")
 
 
 class Table:

@@ -1,37 +1,53 @@
-"""Everything that a campaign knows about one test or probe, ready to be recorded."""
+"""Everything that a campaign knows about one test or probe, ready to be recorded: a small row if it
+agrees, and the result of its experiment if it fails.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from nnfuzz.backend.outcome import Brief, Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import NOBODY, Blame, right_release, state_of
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.experiment.result import Result
+from nnfuzz.experiment.result import DEATH, FAULT, Result
 from nnfuzz.feedback.support import signature_keys
 from nnfuzz.ir.features import features
 from nnfuzz.ir.support_key import edge_keys
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.materialize.opsets import exporter_of
-from nnfuzz.records.rows import EventRow, TestRow
+from nnfuzz.records.rows import EventRow, HangRow, TestRow
 from nnfuzz.records.schedule import place_of
+from nnfuzz.sandbox.events import (
+    Death,
+    DeathKind,
+    Trouble,
+    WorkerFault,
+    described_error,
+    event_line,
+)
+from nnfuzz.store.database import dumps
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.identity import Numbered, Probe, TestId
 from nnfuzz.triage.signature import Failure, export_failure
 
+REFERENCE = "inputs"
+"""The stage in which PyTorch computes the expected outputs."""
+
 
 @dataclass(frozen=True)
 class Evidence:
-    """Everything that is known about one test or probe.
+    """Everything that is known about one test or probe; a lane's report on it.
 
     result: of its experiment; None if there was no model, or if a lane has left it out since
     nothing failed. failed: why there was no model; None if the lane was lost. status: "run", or why
     nothing ran. events: faults of nnfuzz, deaths of workers and the like during the test. row: what
     the store keeps of a test; None for a probe. probed: the outcomes of a probe that did not fail,
-    without outputs.
+    without outputs. suspected: the run that looks like a hang, if there is one; the test then
+    counts once that is decided.
     """
 
     test: TestId
@@ -42,6 +58,7 @@ class Evidence:
     events: tuple[EventRow, ...] = ()
     row: TestRow | None = None
     probed: tuple[Outcome, ...] = ()
+    suspected: HangRow | None = None
 
     @property
     def made(self) -> TestCase | NotProduced | None:
@@ -117,7 +134,7 @@ def _export_outcome(failed: NotProduced) -> Outcome:
 
 
 def items_of(graph: GraphView, variables: Mapping[str, Sequence[int]]) -> tuple[str, ...]:
-    """See nnfuzz.records.rows.Observed. variables: see nnfuzz.feedback.support.signature_keys."""
+    """See nnfuzz.records.rows.TestRow. variables: see nnfuzz.feedback.support.signature_keys."""
     return (*sorted(signature_keys(graph, variables)), *edge_keys(graph)) if graph else ()
 
 
@@ -127,25 +144,67 @@ def with_row(evidence: Evidence, variables: Mapping[str, Sequence[int]]) -> Evid
         return evidence
     made, result = evidence.made, evidence.result
     graph = made.graph if made else NO_GRAPH
+    outcomes: dict[str, dict[str, Brief]] = {}
+    for outcome in evidence.outcomes:
+        outcomes.setdefault(outcome.backend, {})[outcome.level] = Brief.of(outcome)
     row = TestRow(
         evidence.test.index,
         evidence.status,
         evidence.epoch,
-        briefs(evidence.outcomes),
-        dict(evidence.seconds),
-        result.comparable if result else None,
-        features(graph) if graph else None,
+        outcomes,
+        {phase: round(seconds, 6) for phase, seconds in evidence.seconds.items()},
+        dumps(as_json(features(graph))) if graph else "",
         made.digest() if made else "",
         made.generated_for if made else "",
         result.case.variations if result else (),
         items_of(graph, variables),
+        {failure.signature.hash: kind_of(failure) for failure in evidence.confirmed},
     )
     return replace(evidence, row=row)
 
 
-def briefs(outcomes: Iterable[Outcome]) -> dict[str, dict[str, Brief]]:
-    """Backend -> level -> the part of the outcome that the store keeps."""
-    table: dict[str, dict[str, Brief]] = {}
-    for outcome in outcomes:
-        table.setdefault(outcome.backend, {})[outcome.level] = Brief.of(outcome)
-    return table
+def kind_of(failure: Failure) -> str:
+    """ "BACKEND KIND STAGE"."""
+    return f"{failure.backend} {failure.kind.value} {failure.stage.value}"
+
+
+# -- tests without a result -----------------------------------------------------------------------
+
+
+def lost(test: TestId, event: Trouble, epoch: int) -> Evidence:
+    """A lane failed or died: a fault of nnfuzz, never an outcome. If PyTorch died of the inputs (an
+    integer division raises SIGFPE), the test has no reference, and nobody is at fault.
+    """
+    if isinstance(event, Death) and event.stage == REFERENCE and _own(event):
+        end = EventRow(test, DEATH, "", REFERENCE, event.signal, event_line(event), event.captured)
+        return Evidence(test, epoch, status=REFERENCE, events=(end,))
+    stage = event.stage if isinstance(event, Death) else "produce"
+    signal = event.signal if isinstance(event, Death) else ""
+    details = event.traceback if isinstance(event, WorkerFault) else event.captured
+    return fault(test, epoch, stage or "start", event_line(event), details, signal)
+
+
+def fault(
+    test: TestId, epoch: int, stage: str, message: str, details: str = "", signal: str = ""
+) -> Evidence:
+    """A fault of nnfuzz or of an adapter took the result of a test."""
+    row = EventRow(test, FAULT, "", stage, signal, message, details)
+    return Evidence(test, epoch, status=FAULT, events=(row,))
+
+
+def defect(test: TestId, epoch: int, stage: str, error: Exception) -> Evidence:
+    """An error of nnfuzz itself ends the test that has brought it to light."""
+    text = described_error(error)
+    return fault(test, epoch, stage, f"{text['error_type']}: {text['message']}", text["traceback"])
+
+
+def _own(death: Death) -> bool:
+    """Whether a process died of its own computation."""
+    return death.kind in (DeathKind.CRASH, DeathKind.MEMORY) and not death.from_outside
+
+
+def not_produced(test: TestId, failed: NotProduced, epoch: int) -> Evidence:
+    """Generation, input search or the exporter gave up, or nnfuzz itself failed."""
+    row = EventRow(test, FAULT, "", "produce", "", failed.message, failed.traceback)
+    events = (row,) if failed.stage == FAULT else ()
+    return Evidence(test, epoch, failed=failed, status=failed.stage, events=events)

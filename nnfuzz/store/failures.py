@@ -1,14 +1,27 @@
-"""The failures of a campaign: their findings, their occurrences, their reductions."""
+"""The failures of a campaign: their findings, occurrences, reductions and folders."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
+from nnfuzz.base.files import remove_partial
 from nnfuzz.base.writing import as_json
 from nnfuzz.records.rows import FindingRow, FlakyRow, Occurrence, ReductionRow
-from nnfuzz.store.database import Database, Table, dumps, loads
+from nnfuzz.store.database import (
+    DUPLICATES,
+    FINDINGS,
+    SUSPECTS,
+    Database,
+    Table,
+    dumps,
+    loads,
+)
 from nnfuzz.testcase.identity import Probe, TestId, parse_id
 
 
@@ -45,36 +58,12 @@ class Occurrences(Table):
             WHERE bucket = 'flaky' GROUP BY signature ORDER BY count(*) DESC, signature"""
         return list(self._db.records(FlakyRow, query))
 
-    def first_tests(self) -> dict[str, int]:
-        """Returns for each signature the lowest index of a test in which it was confirmed, whether
-        or not it is to be ignored.
+    def confirmed_before(self, index: int) -> list[str]:
+        """Returns the signatures that were confirmed in tests below an index, whether or not they
+        are to be ignored.
         """
-        query = """
-            SELECT signature, min(idx) FROM occurrences
-            WHERE bucket != 'flaky' AND idx IS NOT NULL GROUP BY signature"""
-        return dict(self._db.execute(query).fetchall())
-
-    def of_tests(self, first: int, end: int) -> dict[int, dict[str, str]]:
-        """Returns index -> signature -> "BACKEND KIND STAGE" of the failures that were confirmed in
-        the tests from `first` to below `end`.
-        """
-        query = """
-            SELECT idx, signature, kind FROM occurrences
-            WHERE idx >= ? AND idx < ? AND bucket != 'flaky' ORDER BY idx, signature"""
-        by_index: dict[int, dict[str, str]] = {}
-        for index, signature, kind in self._db.execute(query, first, end):
-            by_index.setdefault(index, {})[signature] = kind
-        return by_index
-
-    def of_probes(self) -> dict[TestId, dict[str, str]]:
-        """Returns probe -> signature -> "BACKEND KIND STAGE" of the failures confirmed in it."""
-        query = """
-            SELECT test, signature, kind FROM occurrences
-            WHERE bucket != 'flaky' AND idx IS NULL ORDER BY test, signature"""
-        by_probe: dict[TestId, dict[str, str]] = {}
-        for test, signature, kind in self._db.execute(query):
-            by_probe.setdefault(parse_id(test), {})[signature] = kind
-        return by_probe
+        query = "SELECT DISTINCT signature FROM occurrences WHERE bucket != 'flaky' AND idx < ?"
+        return [signature for (signature,) in self._db.execute(query, index)]
 
     def counts_in(self, bucket: str) -> dict[str, int]:
         """Returns how often each signature occurred in a bucket."""
@@ -89,19 +78,19 @@ class Occurrences(Table):
     def turn_known(self, signature: str) -> None:
         """Counts the occurrences of a finding as those of a known failure from now on."""
         query = "UPDATE occurrences SET bucket = 'known' WHERE signature = ? AND bucket = 'finding'"
-        self._db.execute(query, signature)
+        self._db.change(query, signature)
 
 
 class ReductionTable(Table):
-    """Reductions and suspicions by the signature of the finding."""
+    """Reductions and suspicions: columns of the findings."""
 
     def add(self, row: ReductionRow) -> None:
         """Keeps the result of reducing a finding, in place of an earlier one."""
-        self._set(row.signature, "row", dumps(as_json(row)))
+        self._set(row.signature, "reduction", dumps(as_json(row)))
 
     def rows(self) -> dict[str, ReductionRow]:
-        """Returns the result of each reduction, by signature."""
-        return {s: loads(ReductionRow, row) for s, row in self._get("row")}
+        """Returns the result of each reduction by signature, those of known failures included."""
+        return {s: loads(ReductionRow, row) for s, row in self._get("reduction")}
 
     def suspect(self, signature: str, cause: str) -> None:
         """Notes that the model of a signature contains the pattern of a reduced finding."""
@@ -116,14 +105,11 @@ class ReductionTable(Table):
         return dict(self._get("suspected"))
 
     def _get(self, name: str) -> list[tuple[str, str]]:
-        query = f"SELECT signature, {name} FROM reductions WHERE {name} NOT NULL ORDER BY signature"
+        query = f"SELECT signature, {name} FROM findings WHERE {name} NOT NULL ORDER BY signature"
         return self._db.execute(query).fetchall()
 
     def _set(self, signature: str, name: str, value: str | None) -> None:
-        query = f"""
-            INSERT INTO reductions (signature, {name}) VALUES (?, ?)
-            ON CONFLICT DO UPDATE SET {name} = excluded.{name}"""
-        self._db.execute(query, signature, value)
+        self._db.change(f"UPDATE findings SET {name} = ? WHERE signature = ?", value, signature)
 
 
 class Signatures(Table):
@@ -134,8 +120,8 @@ class Signatures(Table):
         self._occurrences = occurrences
 
     def add(self, finding: FindingRow) -> None:
-        """Keeps a finding in place of the one with its signature."""
-        self._db.put("findings", finding)
+        """Keeps a finding that is not reduced, in place of the one with its signature."""
+        self._db.put("findings", finding, reduction=None, suspected=None, known=False)
 
     def rows(self) -> list[FindingRow]:
         """Returns one row per signature with its count, in order of discovery."""
@@ -145,7 +131,7 @@ class Signatures(Table):
                    f.compiler
             FROM findings f LEFT JOIN occurrences o
                 ON o.signature = f.signature AND o.bucket = 'finding'
-            GROUP BY f.signature ORDER BY f.found_at, f.signature"""
+            WHERE NOT f.known GROUP BY f.signature ORDER BY f.found_at, f.signature"""
         levels = self._occurrences.by_levels()
         rows = self._db.records(FindingRow, query)
         return [replace(row, by_levels=levels.get(row.signature, {})) for row in rows]
@@ -155,7 +141,8 @@ class Signatures(Table):
         showed it. Each text is one object: a set for each signature takes eight times the memory.
         """
         query, by_signature = "SELECT items FROM tests WHERE idx = ?", {}
-        for signature, text in self._db.execute("SELECT signature, test FROM findings"):
+        findings = "SELECT signature, test FROM findings WHERE NOT known"
+        for signature, text in self._db.execute(findings):
             test = parse_id(text)
             if isinstance(test, Probe):
                 items = str(test.key.signature)
@@ -164,28 +151,70 @@ class Signatures(Table):
             by_signature[signature] = tuple(map(sys.intern, items.splitlines()))
         return by_signature
 
-    def take(self, row: FindingRow, part: Database) -> None:
-        """Keeps the finding of another campaign with all that belongs to it, in place of any older
-        row of its signature.
-        """
-        query = "SELECT * FROM reductions WHERE signature = ?"
-        with self._db.transaction():
-            self.add(row)
-            self._db.execute("DELETE FROM reductions WHERE signature = ?", row.signature)
-            for whole in part.execute(query, row.signature):
-                self._db.execute("INSERT INTO reductions VALUES (?, ?, ?)", *whole)
+    def known(self) -> list[str]:
+        """Returns the signatures of findings that turned out to be known failures."""
+        query = "SELECT signature FROM findings WHERE known ORDER BY signature"
+        return [signature for (signature,) in self._db.execute(query)]
 
     def turn_known(self, signature: str) -> None:
-        """Removes a finding that is to be ignored; its occurrences are those of a known failure."""
-        with self._db.transaction():
-            self._db.execute("DELETE FROM findings WHERE signature = ?", signature)
-            self._occurrences.turn_known(signature)
-
-    def move(self, signature: str, folder: str) -> None:
-        """Notes that the folder of a signature lies elsewhere in the campaign."""
-        self._db.execute("UPDATE findings SET folder = ? WHERE signature = ?", folder, signature)
+        """Counts a finding as a known failure, with its occurrences, and lists it no more."""
+        self._db.change("UPDATE findings SET known = 1 WHERE signature = ?", signature)
+        self._occurrences.turn_known(signature)
 
     def date(self, signature: str, found_at: float) -> None:
         """Notes that a finding was discovered at a time, unless it was earlier already."""
         query = "UPDATE findings SET found_at = min(found_at, ?) WHERE signature = ?"
-        self._db.execute(query, found_at, signature)
+        self._db.change(query, found_at, signature)
+
+
+# -- folders ----------------------------------------------------------------------------------
+
+_REPLACED = ".replaced-"
+
+
+@contextmanager
+def replacing(folder: Path) -> Iterator[Path]:
+    """Moves a folder aside while the block writes a new one; `mend` undoes an interruption."""
+    old = folder.with_name(_REPLACED + folder.name)
+    if folder.exists():
+        shutil.rmtree(old, ignore_errors=True)
+        os.replace(folder, old)
+    yield folder
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def mend(findings: Path) -> None:
+    """Puts back folders that a killed campaign was replacing, and removes half-written ones."""
+    for old in findings.glob(f"{_REPLACED}*"):
+        folder = old.with_name(old.name.removeprefix(_REPLACED))
+        if folder.exists():
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            os.replace(old, folder)
+    remove_partial(findings)
+
+
+def arrange(
+    db: Database, rows: Mapping[str, FindingRow], findings: Iterable[FindingRow]
+) -> dict[str, str]:
+    """Moves each folder of a campaign to its place: findings, suspects or duplicates.
+
+    rows: signature -> row, for all signatures. findings: the same, merged. Returns signature -> new
+    folder, for those that have moved. A later call completes a move that a kill has interrupted.
+    """
+    places: dict[str, str] = {}
+    for row in findings:
+        places |= dict.fromkeys(row.others, SUSPECTS)
+        places |= dict.fromkeys(row.duplicates, DUPLICATES)
+    moved = {}
+    for signature, row in rows.items():
+        place = places.get(signature, FINDINGS)
+        wanted = f"{place}/{Path(row.folder).name}"
+        if wanted != row.folder:
+            source, target = db.folder / row.folder, db.folder / wanted
+            target.parent.mkdir(exist_ok=True)
+            if source.exists() and not target.exists():
+                os.replace(source, target)
+            db.change("UPDATE findings SET folder = ? WHERE signature = ?", wanted, signature)
+            moved[signature] = wanted
+    return moved

@@ -1,8 +1,7 @@
-"""Records the evidence of tests: folders of findings first, then one transaction, then figures."""
+"""Records the evidence of tests: folders of findings first, then rows, then figures."""
 
 from __future__ import annotations
 
-import heapq
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,26 +12,20 @@ from nnfuzz.backend.numeric import NO_HABITS, Deviation
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.base.shard import IndexSet, Shard
 from nnfuzz.ir.view import NO_GRAPH, GraphView
-from nnfuzz.records.order import by_value
 from nnfuzz.records.rows import (
     FindingRow,
     HangRow,
     HangStatus,
     Occurrence,
-    Record,
     ReductionRow,
 )
-from nnfuzz.records.schedule import (
-    LONGEST,
-    PLACE_BITS,
-    begins,
-)
+from nnfuzz.records.schedule import LONGEST, PLACE_BITS, begins
 from nnfuzz.store.database import FINDINGS, FOLDERS, SUSPECTS
-from nnfuzz.store.evidence import Evidence, items_of, with_row
-from nnfuzz.store.finding_folders import arrange, mend, replacing
+from nnfuzz.store.evidence import Evidence, items_of, kind_of, with_row
+from nnfuzz.store.failures import arrange, mend, replacing
 from nnfuzz.store.statistics import Statistics
 from nnfuzz.store.store import Store
-from nnfuzz.store.suspicions import Suspicions, merged, suspicion_of
+from nnfuzz.store.suspicions import Suspicions, by_value, merged, suspicion_of
 from nnfuzz.testcase.identity import Numbered, TestId
 from nnfuzz.triage.keys import KnownFailures
 from nnfuzz.triage.mismatch import first_wrong
@@ -51,11 +44,10 @@ WriteFinding = Callable[[Path, Failure, Evidence], None]
 class Recorder:
     """Writes to the store, and holds the findings of the campaign in memory.
 
-    recorded: indexes whose tests are recorded. unconfirmed: tests with a run that looks like a
-    hang. complete: whether every index of the campaign is recorded. rows: signature -> finding.
-    reductions: signature -> result, without its graph. suspects: signature -> cause that it may
-    have. under_reduction: signatures whose folders a reduction reads and
-    writes. buckets: number of occurrences by bucket.
+    recorded: indexes whose tests are recorded. complete: whether every index of the campaign is
+    recorded. rows: signature -> finding. reductions: signature -> result, without its graph.
+    suspects: signature -> cause that it may have. under_reduction: signatures whose folders a
+    reduction reads and writes.
     """
 
     def __init__(
@@ -77,13 +69,9 @@ class Recorder:
         in the longest epoch.
         """
         self.store = store
-        hangs = store.hangs.rows()
-        late = {row.test.index for row in hangs if row.late and row.test.index is not None}
-        self.recorded = IndexSet(heapq.merge(store.tests.done(), sorted(late)), part)
-        self.unconfirmed = {row.test for row in hangs if row.status is HangStatus.UNCONFIRMED}
+        self.recorded = IndexSet(store.tests.done(), part)
         self.complete = False
         self._variables = variables or {}
-        self._first_tests = store.occurrences.first_tests()
         self.figures = Statistics()
         self.rows = {row.signature: row for row in store.signatures.rows()}
         self.reductions = store.reductions.rows()
@@ -96,12 +84,11 @@ class Recorder:
         """Signature -> causes that it is proven not to have."""
         self._reached: dict[tuple[str, ...], dict[Pattern, str]] = {}
         """`_suspect_group` -> pattern of a reduced model -> cause."""
-        self.buckets = store.occurrences.buckets()
         self._regressions = regressions
         self._longest = longest
         self._ignored = KnownFailures.parse(known)
         self._declared = {name: set(habits) for name, habits in declared.items()}
-        self._known = set(self._ignored.hashes)
+        self._known = {*self._ignored.hashes, *store.signatures.known()}
         for row in [*self.reductions.values()]:
             self._note_pattern(row)
             if self._ignores(row):
@@ -113,7 +100,8 @@ class Recorder:
         for place in FOLDERS:
             mend(store.folder / place)
         self.arrange()
-        self._count_tests()
+        for test in store.tests.rows():
+            self.figures.add(test)
 
     def _bucket(self, failure: Failure, evidence: Evidence) -> str:
         """Returns the bucket of a confirmed failure: "finding", "known", DESIGN or NO_CHANGE."""
@@ -133,11 +121,18 @@ class Recorder:
         hit = result.cause in known.hashes or known.has(result.all_keys, row.kind)
         return hit or known.fits(names, row.kind, row.stage, result.graph)
 
-    def record(self, evidence: Evidence) -> None:
-        """Records one test durably: when this returns, a kill cannot lose it."""
+    def record(
+        self, evidence: Evidence, hangs: Iterable[tuple[TestId, str, HangStatus]] = ()
+    ) -> None:
+        """Records one test. Rows of findings are kept for good at once, others with the next
+        `Store.flush`. A hang that is decided leaves the row of its test as epochs have seen it.
+
+        hangs: decisions on runs of it that looked like hangs.
+        """
         evidence = evidence if evidence.row else with_row(evidence, self._variables)
         test = evidence.row
-        again = test is not None and test.index in self.recorded  # a hang that is decided now
+        if test is not None and test.index in self.recorded:
+            test = None
         findings, occurrences = [], []
         for failure in evidence.confirmed:
             signature = failure.signature.hash
@@ -146,35 +141,17 @@ class Recorder:
             if bucket == "finding" and self._is_first(signature, evidence):
                 findings.append(self._finding(failure, evidence))
         occurrences += [_occurrence(failure, evidence, "flaky") for failure in evidence.flaky]
-        hangs = self._settled_hangs(evidence)
-        self.store.record(Record(test, tuple(findings), tuple(occurrences), evidence.events, hangs))
+        self.store.record(test, findings, occurrences, evidence.events, hangs)
         if test:
             self.recorded.add(test.index)
-            if again:
-                self._count_tests()
-            else:
-                self.figures.add(test)
-            for failure in evidence.confirmed:
-                first = self._first_tests.setdefault(failure.signature.hash, test.index)
-                self._first_tests[failure.signature.hash] = min(first, test.index)
-        self._count(findings, occurrences)
-        if occurrences:
-            self._listed = None
-
-    def _count_tests(self) -> None:
-        """Makes the figures of all recorded tests anew."""
-        checks = self.figures.full_checks, self.figures.full_check_finds
-        self.figures = Statistics()
-        self.figures.full_checks, self.figures.full_check_finds = checks
-        for test in self.store.tests.rows():
             self.figures.add(test)
-
-    def suspect(self, row: HangRow) -> None:
-        """Records a run that looks like a hang, durably."""
-        self.store.hangs.add(row)
-        self.unconfirmed.add(row.test)
-        if row.late and row.test.index is not None:
-            self.recorded.add(row.test.index)
+        if occurrences:
+            self._count(findings, occurrences)
+        if findings:
+            for row in findings:
+                self.suspects.pop(row.signature, None)
+                self._suspect(row)
+            self.store.flush()
 
     def same_hang(self, row: HangRow) -> None:
         """Counts a test that looks like a hang of a confirmed signature as one."""
@@ -182,10 +159,8 @@ class Recorder:
         bucket = "known" if row.signature in self._known else "finding"
         occurrence = Occurrence(row.signature, row.test, bucket, kind, row.level)
         decided = ((row.test, row.backend, HangStatus.CONFIRMED),)
-        self.store.record(Record(occurrences=(occurrence,), hangs=decided))
-        self.unconfirmed.discard(row.test)
+        self.store.record(occurrences=(occurrence,), hangs=decided)
         self._count((), [occurrence])
-        self._listed = None
 
     def known_in(self, epoch: int) -> list[str]:
         """The signatures of which tests of an epoch know: those to be ignored, and those that a
@@ -193,24 +168,12 @@ class Recorder:
         since they may still be under way.
         """
         before = begins(epoch - 1, self._longest)
-        earlier = (hash_ for hash_, index in self._first_tests.items() if index < before)
-        return sorted({*self._ignored.hashes, *earlier})
+        return sorted({*self._ignored.hashes, *self.store.occurrences.confirmed_before(before)})
 
     @property
     def ignored(self) -> list[str]:
         """The signatures that the user has asked to ignore."""
         return sorted(self._ignored.hashes)
-
-    def _settled_hangs(self, evidence: Evidence) -> tuple[tuple[TestId, str, HangStatus], ...]:
-        """(test, backend, status) of each run of a test that looked like a hang."""
-        if evidence.test not in self.unconfirmed:
-            return ()
-        self.unconfirmed.discard(evidence.test)
-        ran = evidence.row.outcomes if evidence.row else {o.backend for o in evidence.outcomes}
-        status = dict.fromkeys(ran, HangStatus.ANSWERED)
-        status |= {f.backend: HangStatus.FLAKY for f in evidence.flaky if _hangs(f)}
-        status |= {f.backend: HangStatus.CONFIRMED for f in evidence.confirmed if _hangs(f)}
-        return tuple((evidence.test, backend, decided) for backend, decided in status.items())
 
     def findings(self) -> list[FindingRow]:
         """As Store.findings, but from memory and without `by_levels`."""
@@ -242,16 +205,21 @@ class Recorder:
         self.reductions = {s: row for s, row in self.reductions.items() if not row.reason}
         self._listed = None
 
-    def _suspect(self, row: FindingRow) -> None:
-        """Suspects a mismatch of a cause if its model contains the reduced model of that."""
+    def _cause_of(self, row: FindingRow) -> str:
+        """The cause whose reduced model the model of a mismatch contains; "" if there is none."""
         pattern = self._patterns.get(row.signature)
         if pattern is None or row.kind != OutcomeKind.MISMATCH:
-            return
+            return ""
         for reached, cause in self._reached.get(_suspect_group(row), {}).items():
             if reached.within(pattern) and cause not in self._cleared.get(row.signature, ()):
-                self.suspects[row.signature] = cause
-                self.store.reductions.suspect(row.signature, cause)
-                return
+                return cause
+        return ""
+
+    def _suspect(self, row: FindingRow) -> None:
+        """Suspects a finding of the cause whose pattern its model contains."""
+        if cause := self._cause_of(row):
+            self.suspects[row.signature] = cause
+            self.store.reductions.suspect(row.signature, cause)
 
     def _keep(self, result: ReductionRow) -> None:
         """Holds a reduction in memory without its graph; equal texts are shared."""
@@ -295,6 +263,7 @@ class Recorder:
         if self.rows[result.signature].test != test:
             return None
         self.store.reductions.add(result)
+        self.store.flush()  # before folders move
         self._listed = None
         self._keep(result)
         self._note_pattern(result)
@@ -322,7 +291,7 @@ class Recorder:
         row = self.rows.pop(signature)
         self._known.add(signature)
         self.store.signatures.turn_known(signature)
-        self.buckets = self.store.occurrences.buckets()
+        self.store.flush()  # before the folder goes
         shutil.rmtree(self.store.folder / row.folder, ignore_errors=True)
         return row
 
@@ -344,7 +313,8 @@ class Recorder:
         graph = made.graph if made else NO_GRAPH
         if failure.kind is OutcomeKind.MISMATCH:
             self._patterns[signature] = pattern_of(_failing_part(graph, failure, evidence))
-        self._items[signature] = tuple(map(sys.intern, self.items_in(graph)))
+        items = items_of(graph, self._variables)
+        self._items[signature] = tuple(map(sys.intern, items))
         row = FindingRow(
             signature=signature,
             test=evidence.test,
@@ -362,42 +332,32 @@ class Recorder:
             size=len(graph.nodes),
             suspicion=suspicion_of(failure),
         )
-        self._suspect(row)
         if not row.folder:
-            row = replace(row, folder=f"{self._place(row)}/{failure.folder_name}")
+            looks_alike = self._cause_of(row) or self._joins(row)
+            place = SUSPECTS if looks_alike else FINDINGS
+            row = replace(row, folder=f"{place}/{failure.folder_name}")
         with replacing(self.store.folder / row.folder) as folder:
             self._write(folder, failure, evidence)
         return row
 
-    def _place(self, row: FindingRow) -> str:
-        """The folder below the campaign for a new finding."""
-        if row.signature in self.suspects or self._joins(row):
-            return SUSPECTS
-        return FINDINGS
-
     def _joins(self, row: FindingRow) -> bool:
         """Whether a new finding looks like another one that waits for its reduction."""
         others = self.unreduced()
-        names = Suspicions.of(
-            [*others, row], self.store.restraints.ever_avoided(), self._items
-        ).names
+        avoided = self.store.restraints.ever_avoided()
+        names = Suspicions.of([*others, row], avoided, self._items).names
         return any(names[other.signature] == names[row.signature] for other in others)
 
     def _count(self, findings: Sequence[FindingRow], occurrences: Sequence[Occurrence]) -> None:
+        self._listed = None
         for row in findings:
             new = row.signature not in self.rows
             self.rows[row.signature] = row
             if new and not row.folder.startswith(SUSPECTS):
                 self._announce(row)
         for occurrence in occurrences:
-            self.buckets[occurrence.bucket] = self.buckets.get(occurrence.bucket, 0) + 1
             known = self.rows.get(occurrence.signature)
             if known and occurrence.bucket == "finding":
                 self.rows[known.signature] = replace(known, occurrences=known.occurrences + 1)
-
-    def items_in(self, graph: GraphView) -> tuple[str, ...]:
-        """See nnfuzz.records.rows.Observed."""
-        return items_of(graph, self._variables)
 
 
 def _suspect_group(row: FindingRow) -> tuple[str, ...]:
@@ -419,13 +379,9 @@ def _occurrence(failure: Failure, evidence: Evidence, bucket: str) -> Occurrence
         signature,
         evidence.test,
         bucket,
-        f"{failure.backend} {failure.kind.value} {failure.stage.value}",
+        kind_of(failure),
         failure.kinds_of_levels,
         repeated,
         tried,
         failure.signature.title if bucket == "flaky" else "",
     )
-
-
-def _hangs(failure: Failure) -> bool:
-    return failure.kind is OutcomeKind.TIMEOUT

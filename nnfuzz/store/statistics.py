@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import TypeVar
+from collections.abc import Iterable
 
-from nnfuzz.backend.outcome import OutcomeKind
+from nnfuzz.backend.outcome import Brief, OutcomeKind, Stage
+from nnfuzz.experiment.judge import BLIND
 from nnfuzz.records.rows import TestRow
+from nnfuzz.vary.faults.fault import INTERNAL, LATE, NOTHING, PLANTED, WORST_FIRST
 
 PHASES = ("generate", "materialize", "export", "inputs", "execute", "compare")
 _STEP = math.log(1.02)
 MISSED = "~"
 """Stands between a motif and the kind of a near miss, see nnfuzz.operators.motif."""
-Number = TypeVar("Number", int, float)
-
-
-def median(counts: Counter[Number]) -> Number:
-    """Returns the lower median of the values counted; there must be one at least."""
-    half, below = counts.total() / 2, 0
-    for value in sorted(counts):
-        below += counts[value]
-        if below >= half:
-            break
-    return value
 
 
 class Histogram:
@@ -31,15 +22,18 @@ class Histogram:
 
     def __init__(self) -> None:
         self._counts: Counter[int] = Counter()
-        self.total = 0
 
     def add(self, value: float) -> None:
         self._counts[round(math.log(max(value, 1e-9)) / _STEP)] += 1
-        self.total += 1
 
     def median(self) -> float:
-        """NaN when empty."""
-        return math.exp(median(self._counts) * _STEP) if self.total else math.nan
+        """The lower median; NaN when empty."""
+        half, below = self._counts.total() / 2, 0
+        for bucket in sorted(self._counts):
+            below += self._counts[bucket]
+            if below >= half:
+                return math.exp(bucket * _STEP)
+        return math.nan
 
 
 def plain_name(variation: str) -> str:
@@ -52,29 +46,22 @@ class Statistics:
 
     outcomes: by kind, one per (test, backend, level). not_run: indexes without a test, by reason.
     variations, variation_seconds: tests and seconds in all phases, by name of the variation.
-    writers: tests that ran, by exporter, with the opset where that was drawn. comparable: shares of
-    outputs, to four places.
     """
 
     def __init__(self) -> None:
         self.tests = 0
         self.indexes = 0
         self.not_run: Counter[str] = Counter()
-        self.writers: Counter[str] = Counter()
         self.outcomes: Counter[str] = Counter({kind.value: 0 for kind in OutcomeKind})
         self.by_backend: dict[str, Counter[str]] = {}
         self.variations: Counter[str] = Counter()
         self.variation_seconds: dict[str, float] = {}
-        self.phases = {phase: Histogram() for phase in PHASES}
-        self.comparable: Counter[float] = Counter()
-        self.full_checks = 0
-        self.full_check_finds = 0
+        self.phases: dict[str, Histogram] = {}
 
     def add(self, row: TestRow) -> None:
         self.indexes += 1
         if row.status == "run":
             self.tests += 1
-            self.writers[row.exporter] += 1
         else:
             self.not_run[row.status] += 1
         names = list(dict.fromkeys(map(plain_name, row.variations)))
@@ -82,15 +69,13 @@ class Statistics:
         seconds, spent = self.variation_seconds, sum(row.seconds.values())
         seconds.update({name: seconds.get(name, 0.0) + spent for name in names})
         for phase, value in row.seconds.items():
-            if phase in self.phases:
-                self.phases[phase].add(value)
+            if phase in PHASES:
+                self.phases.setdefault(phase, Histogram()).add(value)
         for backend, levels in row.outcomes.items():
             counts = self.by_backend.setdefault(backend, Counter())
             for outcome in levels.values():
                 self.outcomes[outcome.kind] += 1
                 counts[outcome.kind] += 1
-        if row.comparable is not None:
-            self.comparable[round(row.comparable, 4)] += 1
 
     def variation_ms(self, name: str) -> float:
         """Mean milliseconds, in all phases, of the tests with a variation."""
@@ -98,5 +83,34 @@ class Statistics:
 
     def phase_ms(self) -> dict[str, float]:
         """Median milliseconds per phase; phases that never ran are left out."""
-        medians = {phase: h.median() for phase, h in self.phases.items() if h.total}
-        return {phase: round(1e3 * seconds, 4) for phase, seconds in medians.items()}
+        ran = (phase for phase in PHASES if phase in self.phases)
+        return {phase: round(1e3 * self.phases[phase].median(), 4) for phase in ran}
+
+
+def refusals(tests: Iterable[TestRow]) -> dict[str, dict[str, dict[str, int]]]:
+    """The answers of backends to models that they must refuse: kind of fault -> backend -> answer
+    -> tests. The worst answer of a test's levels counts.
+    """
+    by_kind: dict[str, dict[str, Counter[str]]] = {}
+    for row in tests:
+        kinds = [name.removeprefix(PLANTED) for name in row.variations if name.startswith(PLANTED)]
+        for backend, levels in row.outcomes.items() if kinds else ():
+            answers = {_answer(level) for level in levels.values()}
+            counts = by_kind.setdefault(kinds[0], {}).setdefault(backend, Counter())
+            counts.update(answer for answer in [_worst(answers)] if answer)
+    return {
+        kind: {backend: dict(counts) for backend, counts in sorted(backends.items())}
+        for kind, backends in sorted(by_kind.items())
+    }
+
+
+def _answer(brief: Brief) -> str:
+    if brief.kind == OutcomeKind.REFUSED and brief.stage == Stage.EXECUTE:
+        return LATE
+    if brief.kind == OutcomeKind.UNSUPPORTED and brief.message == BLIND:
+        return NOTHING
+    return INTERNAL if brief.kind == OutcomeKind.EXCEPTION else brief.kind
+
+
+def _worst(answers: Iterable[str]) -> str:
+    return next((answer for answer in WORST_FIRST if answer in answers), "")

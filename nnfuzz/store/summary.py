@@ -17,16 +17,12 @@ from nnfuzz.backend.releases import known_release
 from nnfuzz.base.files import write_atomically
 from nnfuzz.base.reading import read, read_fields
 from nnfuzz.base.untrusted import read_json
-from nnfuzz.base.writing import ROUNDED, as_json, fields_as_json
-from nnfuzz.feedback.refusals import refusals
-from nnfuzz.materialize.opsets import exporter_of
+from nnfuzz.base.writing import as_json, fields_as_json
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.rows import AvoidedRow, FindingRow, FlakyRow, HangRow
 from nnfuzz.store.recorder import DESIGN, NO_CHANGE
-from nnfuzz.store.statistics import Statistics, median
+from nnfuzz.store.statistics import Statistics, refusals
 from nnfuzz.store.store import Store
-from nnfuzz.testcase.case import CaseConfig
-from nnfuzz.testcase.identity import TestId
 from nnfuzz.triage.keys import KeyKind, KnownFailures
 
 _META = "releases"
@@ -80,39 +76,6 @@ _ONLY_IF_SET = ("refusals",)
 
 
 @dataclass(frozen=True)
-class SuspectedHang:
-    """A run that looked like a hang after `seconds`, and was not waited for any longer."""
-
-    test: TestId
-    backend: str
-    level: str
-    stage: str
-    seconds: float
-
-    @classmethod
-    def of(cls, row: HangRow) -> SuspectedHang:
-        return cls(row.test, row.backend, row.level, row.stage, round(row.seconds, 1))
-
-
-@dataclass(frozen=True)
-class OwnFigures:
-    """Figures that stand in no table, since only the session knows them.
-
-    full_checks, full_check_finds: of this session. reduce_seconds: spent, spent after the last
-    test, and still missing. hangs_of_survey: by backend. cpu_ms: see
-    nnfuzz.campaign.cpu.
-    """
-
-    full_checks: int = 0
-    full_check_finds: int = 0
-    reduce_seconds: float = field(default=0.0, metadata=ROUNDED)
-    reduce_seconds_after_campaign: float = field(default=0.0, metadata=ROUNDED)
-    reduce_seconds_missing: float = field(default=0.0, metadata=ROUNDED)
-    hangs_of_survey: Mapping[str, int] = field(default_factory=dict)
-    cpu_ms: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class VariationFigures:
     """The tests with a variation, the findings whose first test has it, and the mean milliseconds
     of these tests in all phases.
@@ -124,26 +87,27 @@ class VariationFigures:
 
 
 @dataclass(frozen=True)
-class Summary(OwnFigures):
+class Summary:
     """The content of summary.json.
 
-    seconds: wall, of all sessions. opsets: how many tests ran at each, by number. sut_share: share
-    of these in compilers; sut_shares: by backend. known_unseen: hashes of known failures that did
-    not occur. avoided: items that generation avoids; avoided_before: items that it has come back
-    to. refusals: answers to models that must be refused, in campaigns of such.
+    seconds: wall, of all sessions. phase_ms: median of each phase of a test. cpu_ms: see
+    nnfuzz.campaign.scheduler.Scheduler.cpu_ms. sut_share: share of these in compilers;
+    sut_shares: by backend. not_run: indexes without a test, by reason. known_unseen: hashes of
+    known failures that did not occur. avoided: items that generation avoids. refusals: answers to
+    models that must be refused, in campaigns of such.
     """
 
     tests: int = 0
     seconds: float = 0.0
     tests_per_second: float = 0.0
     phase_ms: Mapping[str, float] = field(default_factory=dict)
+    cpu_ms: Mapping[str, float] = field(default_factory=dict)
     sut_share: float = 0.0
+    sut_shares: Mapping[str, float] = field(default_factory=dict)
     outcomes: Mapping[str, int] = field(default_factory=dict)
     outcomes_by_backend: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     not_run: Mapping[str, int] = field(default_factory=dict)
     variations: Mapping[str, VariationFigures] = field(default_factory=dict)
-    opsets: Mapping[str, int] = field(default_factory=dict)
-    comparable_median: float | None = None
     findings: int = 0
     occurrences: int = 0
     merged: int = 0
@@ -152,27 +116,20 @@ class Summary(OwnFigures):
     not_reduced: Mapping[str, str] = field(default_factory=dict)
     regressions: Changes = field(default_factory=Changes)
     known: int = 0
+    known_unseen: tuple[str, ...] = ()
+    by_design: int = 0
     faults: int = 0
     flaky: int = 0
     flaky_failures: tuple[FlakyRow, ...] = ()
     hangs: Mapping[str, int] = field(default_factory=dict)
-    unconfirmed_hangs: tuple[SuspectedHang, ...] = ()
-    by_design: int = 0
+    unconfirmed_hangs: tuple[HangRow, ...] = ()
     habits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    known_unseen: tuple[str, ...] = ()
     refused: int = 0
-    support_tables: tuple[Mapping[str, object], ...] = ()
     avoided: tuple[AvoidedRow, ...] = ()
-    avoided_before: tuple[AvoidedRow, ...] = ()
-    sut_shares: Mapping[str, float] = field(default_factory=dict)
-    versions: Mapping[str, str] = field(default_factory=dict)
     refusals: Mapping[str, Mapping[str, Mapping[str, int]]] | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
     seed: int | None = None
     config: Mapping[str, object] = field(default_factory=dict)
-
-    def own(self) -> OwnFigures:
-        """Returns the figures that stand in no table."""
-        return OwnFigures(**{each.name: getattr(self, each.name) for each in fields(OwnFigures)})
 
     def to_json(self) -> dict[str, object]:
         written = fields_as_json(self)
@@ -188,7 +145,6 @@ class Summary(OwnFigures):
         **more: Any,
     ) -> Summary:
         """Makes a summary of the counts. more: further fields."""
-        comparable = figures.comparable
         return cls(
             tests=figures.tests,
             seconds=round(seconds, 3),
@@ -203,59 +159,35 @@ class Summary(OwnFigures):
                 name: VariationFigures(count, ms=figures.variation_ms(name))
                 for name, count in sorted(figures.variations.items())
             },
-            comparable_median=median(comparable) if comparable else None,
             findings=len(findings),
             occurrences=sum(finding.occurrences for finding in findings),
             **more,
         )
 
 
-def by_opset(writers: Mapping[str, int], case: CaseConfig) -> Mapping[str, int]:
-    """Counts tests by the opset of their models, in ascending order.
-
-    writers: tests by exporter, with the opset where that was drawn; "" for tests of older releases
-    of nnfuzz, which did not record it and are left out, as are exporters that the configuration
-    lacks. case: has the opsets that are fixed.
-    """
-    counts: Counter[int] = Counter()
-    for writer, count in writers.items():
-        if writer and exporter_of(writer) in case.exporters:
-            counts[case.only(writer).opset] += count
-    return {str(opset): counts[opset] for opset in sorted(counts)}
-
-
 def summarise(
     store: Store,
     config: CampaignConfig,
     figures: Statistics,
-    own: OwnFigures,
-    avoided: Sequence[AvoidedRow] | None = None,
     **more: object,
 ) -> Summary:
-    """Makes the summary of a campaign from its tables and from figures that no table has.
-
-    avoided: the items that generation avoids now; None for all that it ever avoided. more: fields.
-    """
-    ever, buckets = store.restraints.ever_avoided(), store.occurrences.buckets()
-    now = ever if avoided is None else avoided
-    items, hangs = {row.item for row in now}, store.hangs.rows()
+    """Makes the summary of a campaign from its tables. more: fields."""
+    buckets, hangs = store.occurrences.buckets(), store.hangs.rows()
     whole = Summary.of(
         figures,
         (),
         store.sessions.seconds_in_all(),
         store.sessions.sut_shares(),
-        **vars(own),
-        opsets=by_opset(figures.writers, config.case),
         faults=store.events.counts().get("fault", 0),
         flaky=buckets.get("flaky", 0),
         flaky_failures=tuple(store.occurrences.flaky()),
         hangs=dict(Counter(row.status.value for row in hangs)),
-        unconfirmed_hangs=tuple(map(SuspectedHang.of, store.hangs.unconfirmed())),
+        unconfirmed_hangs=tuple(store.hangs.unconfirmed()),
+        known_unseen=known_unseen(store, config),
         by_design=buckets.get(DESIGN, 0),
         habits={s.label: tuple(map(str, store.habits(s.label) or ())) for s in config.backends},
         refused=len(store.restraints.reasons()),
-        avoided=tuple(now),
-        avoided_before=tuple(row for row in ever if row.item not in items),
+        avoided=tuple(store.restraints.ever_avoided()),
         versions=store.meta_as(dict[str, str], "versions", {}),
         refusals=refusals(store.tests.rows()) if config.case.invalid else None,
         seed=config.seed,

@@ -35,7 +35,7 @@ class Suspicions:
         items: Mapping[str, Collection[str]] | None = None,
     ) -> Suspicions:
         """avoided: items that failures are associated with, by a signature of each. items: of the
-        model of each signature, see nnfuzz.records.rows.Observed.
+        model of each signature, see nnfuzz.records.rows.TestRow.
         """
         rows, items = list(rows), items or {}
         kinds = {row.signature: _kind(row) for row in rows}
@@ -166,3 +166,31 @@ def _one(group: list[FindingRow], reduced: Mapping[str, ReductionRow]) -> Findin
         pattern=done.pattern,
         nodes=(done.before, done.after),
     )
+
+
+_WORTH = (
+    OutcomeKind.MISMATCH,
+    OutcomeKind.CRASH,
+    OutcomeKind.TIMEOUT,
+    OutcomeKind.EXCEPTION,
+    OutcomeKind.ACCEPTED,
+)
+_UNREDUCED = 1 << 30  # nodes of a model that is not reduced: more than any reduced one has
+
+
+def by_value(findings: Iterable[FindingRow]) -> list[FindingRow]:
+    """Sorts findings, those first that an engineer can act on, for summaries and reports.
+
+    Reduced findings come before the others. Their order is wrong results, crashes, timeouts,
+    exceptions, accepted invalid models. The others have the same order, except that wrong results
+    come last. Within one kind the most frequent come first, then the smallest models.
+    """
+    return sorted(findings, key=_value)
+
+
+def _value(row: FindingRow) -> tuple[bool, int, int, int, int, str]:
+    worth = next((place for place, kind in enumerate(_WORTH) if row.kind == kind), len(_WORTH))
+    if row.kind == OutcomeKind.MISMATCH and not row.nodes:
+        worth = len(_WORTH)  # its reduction may show that it is the same as another one
+    size = row.nodes[1] if row.nodes else _UNREDUCED
+    return not row.nodes, worth, -row.occurrences, size, row.size, row.signature

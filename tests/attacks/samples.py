@@ -16,7 +16,8 @@ from nnfuzz.findings.folder import write_finding
 from nnfuzz.ir.features import features
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.finding import Finding
-from nnfuzz.records.rows import FindingRow, Occurrence, Record, ReductionRow, TestRow
+from nnfuzz.records.rows import FindingRow, Occurrence, ReductionRow, TestRow
+from nnfuzz.store.database import dumps
 from nnfuzz.store.store import Store
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.identity import Numbered
@@ -73,10 +74,11 @@ def campaign(folder: Path, where: str = "findings/one", plugins: tuple[str, ...]
             }
             test = TestRow(
                 index, "run", 0, {"onnxruntime": levels}, {"execute": 0.25},
-                features=features(GRAPH), digest="d" * 16, exporter="direct", items=("Add", "Mul"),
+                features=dumps(as_json(features(GRAPH))), digest="d" * 16, exporter="direct",
+                items=("Add", "Mul"),
             )  # fmt: skip
             seen = (Occurrence(row.signature, Numbered(9, 1)),) if index == 1 else ()
-            store.record(Record(test, (row,) if index == 1 else (), seen))
+            store.record(test, (row,) if index == 1 else (), seen)
         store.reductions.add(
             ReductionRow(row.signature, "refined", "y is wrong", "Add", GRAPH, 4, 2)
         )

@@ -255,7 +255,7 @@ def test_the_page_shows_what_there_is_of_a_damaged_campaign(tmp_path, command):
     with sqlite3.connect(folder / "campaign.sqlite") as db:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         db.execute("UPDATE tests SET outcomes = '{' WHERE idx = 20")
-        db.execute("UPDATE reductions SET row = '[1]'")
+        db.execute("UPDATE findings SET reduction = '[1]'")
     db.close()
     code, told = command("report", folder)
     assert code == 0 and "missing from the page: the tests" in told

@@ -10,7 +10,7 @@ import pytest
 
 from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import run_campaign
-from nnfuzz.cli.progress import Silent, line
+from nnfuzz.cli.progress import Silent
 from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.store.store import Store
 
@@ -93,15 +93,14 @@ def test_a_campaign_of_hangs_says_so(tmp_path):
 @pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_a_campaign_that_counts_tests_waits_for_the_time_limit(tmp_path, workers):
     summary, shown = session(tmp_path / "c", "hostile,timeout=2", workers=workers, patience=0.3)
-    assert summary["hangs"] == {"confirmed": len(HANGS)}
+    assert summary["hangs"] == {} and not any(snapshot.suspects for snapshot in shown)
     assert summary["tests"] == TESTS and summary["outcomes"]["timeout"] == len(HANGS)
     assert (summary["findings"], summary["occurrences"]) == (1, len(HANGS))
-    assert any("suspected hang" in line(snapshot) for snapshot in shown)
 
 
 def test_a_hang_before_the_first_test_stops_nothing(tmp_path):
     """Probes hang: each is left to itself, and no test waits for them."""
-    limits = {"time_limit": 1000.0, "patience": 0.3, "probe_seconds": 1.0}
+    limits = {"time_limit": 1000.0, "patience": 0.3, "probe": True}
     summary, _ = session(tmp_path / "c", "hostile,timeout=60", 5, plan="dozing", **limits)
     assert summary["tests"] >= 5
     assert all(row["test"].startswith("probe ") for row in summary["unconfirmed_hangs"])

@@ -29,7 +29,7 @@ def settings(tests, plan, backend, reducer="", **more):
         reducer=ReducerSettings(
             f"stub_reducer:{reducer}", ("numpy", "stub_reducer"), share=1.0, grace=5.0
         ),
-        **{"probe_seconds": 0.0, **more},
+        **{"probe": False, **more},
     )
     return config, registry
 

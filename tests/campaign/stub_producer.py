@@ -298,15 +298,6 @@ def wrong_exp(seed, config, cache=""):
     return Stub(seed, ["wrong:Exp", "right:Abs"], CaseConfig.from_json(config))
 
 
-def mended_exp(seed, config, cache=""):
-    """Wrong until it is avoided, as if the compiler were mended then."""
-
-    def plan(config: CaseConfig) -> list[str]:
-        return ["right:Exp" if config.avoid else "wrong:Exp", "right:Abs"]
-
-    return Stub(seed, plan, CaseConfig.from_json(config))
-
-
 @dataclass(frozen=True)
 class Introduction:
     pid: int

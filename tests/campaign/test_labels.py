@@ -28,7 +28,7 @@ def test_a_cause_on_two_labels_is_one_finding(tmp_path):
         case=CaseConfig(nodes=4, exporter="direct", operators=operators, dtypes={"float32": 1}),
         seed=1,
         tests_limit=12,
-        probe_seconds=0.0,
+        probe=False,
         throttle=0,
         reducer=ReducerSettings(grace=120.0),
     )

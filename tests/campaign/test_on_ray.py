@@ -23,7 +23,7 @@ from nnfuzz.store.store import FILE, Store
 
 TESTS = 600
 TABLES = {
-    "tests": "idx, status, epoch, outcomes, comparable, digest, exporter, items",
+    "tests": "idx, status, epoch, outcomes, digest, exporter, items, failures",
     "findings": "signature, test, kind, stage, level, title, party, place, size",
     "occurrences": "signature, test, bucket, kind",
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnfuzz.campaign.compilers import FEW, TIMES, Pace
+from nnfuzz.campaign.lane_service import FEW, TIMES, Pace
 
 
 def pace(seconds, ceiling=60.0):

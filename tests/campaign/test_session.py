@@ -20,8 +20,8 @@ import drive
 import stub_producer
 
 from nnfuzz.base.writing import as_json
-from nnfuzz.campaign import writer
-from nnfuzz.campaign.compilers import PATIENCE
+from nnfuzz.campaign import session
+from nnfuzz.campaign.lane_jobs import PATIENCE
 from nnfuzz.campaign.lanes import PoolError
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.cli.progress import Silent
@@ -125,7 +125,7 @@ def test_a_finding_that_cannot_be_written_costs_one_test(tmp_path, monkeypatch):
     def fail(*arguments):
         raise ValueError("no template")
 
-    monkeypatch.setattr(writer, "write_finding", fail)
+    monkeypatch.setattr(session, "write_finding", fail)
     result = run(tmp_path / "campaign", 1, "wrong_1111", "liar", learn=False)
     assert (result.summary.faults, result.findings) == (1, [])
     with Store.open(tmp_path / "campaign", write=False) as store:
@@ -327,14 +327,16 @@ def test_a_killed_campaign_resumes_without_loss(tmp_path):
 
 def test_a_killed_fork_server_costs_no_test(tmp_path):
     """The fork server of lanes and that of the compiler are killed in turn."""
-    process = start(tmp_path / "c", 200, "quiet", "hostile")
+    process = start(tmp_path / "c", 600, "quiet", "hostile")
     for number in range(2):
         wait_for_tests(tmp_path / "c", 30 * (number + 1))
-        os.kill(sorted(children(process.pid))[number], signal.SIGKILL)
+        while len(servers := sorted(children(process.pid))) < 2:
+            time.sleep(0.01)
+        os.kill(servers[number], signal.SIGKILL)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 0, output
     summary = json.loads((tmp_path / "c" / "summary.json").read_text())
-    assert (summary["tests"], summary["faults"], summary["not_run"]) == (200, 0, {})
+    assert (summary["tests"], summary["faults"], summary["not_run"]) == (600, 0, {})
 
 
 def test_a_campaign_without_any_test_case_gives_up(tmp_path):

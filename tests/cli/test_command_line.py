@@ -57,7 +57,7 @@ def test_what_no_model_can_be_made_of_leaves_no_campaign_behind(tmp_path, argume
         (("-b", "onnxruntime", "--set", "level=O9"), "has no level 'O9'; did you mean 'O3'"),
         (("-b", "onnxruntime", "--time", "soon"), "write 90s, 10m"),
         (("-b", "onnxruntime", "--time", ""), "'' is not a duration"),
-        (("-b", "onnxruntime", "--set", "probe=-1"), "--set probe: '-1' is not 0 or a duration"),
+        (("-b", "onnxruntime", "--set", "probe=-1"), "--set probe: '-1' is not yes or no"),
         (
             ("-b", "onnxruntime", "--known", "/no/such/file"),
             "--known /no/such/file cannot be read: No such file or directory: name a finding",

@@ -15,9 +15,9 @@ from nnfuzz.cli.campaigns import known_failures, known_occurrences, refuse_finis
 from nnfuzz.cli.commands.fuzz import exit_code, nothing_ran
 from nnfuzz.cli.errors import FAULT, FINDINGS, OK, USAGE
 from nnfuzz.records.config import CampaignConfig, ConfigError
-from nnfuzz.records.rows import Occurrence
+from nnfuzz.records.rows import HangRow, Occurrence
 from nnfuzz.store.store import Store
-from nnfuzz.store.summary import Summary, SuspectedHang
+from nnfuzz.store.summary import Summary
 from nnfuzz.testcase.identity import Numbered
 from tests.attacks import samples
 from tests.bugs.conftest import BUG
@@ -55,7 +55,7 @@ def test_known_failures_are_counted_by_bug(tmp_path):
     assert known_occurrences(tmp_path / "campaign", bugs) == {"numpy/pow": 3, "": 1}
 
 
-HANG = SuspectedHang(Numbered(1, 19), "toy", "O0", "compile", 30.0)
+HANG = HangRow(Numbered(1, 19), "toy", "O0", "compile", 30.0, "5i6")
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,10 @@ import pytest
 from onnx import TensorProto, checker, helper, numpy_helper, parser
 
 from nnfuzz.backend.outcome import Brief
+from nnfuzz.base.writing import as_json
 from nnfuzz.ir.features import Features, NodeFeatures, features
-from nnfuzz.records.rows import FindingRow, Occurrence, Record, TestRow
+from nnfuzz.records.rows import FindingRow, Occurrence, TestRow
+from nnfuzz.store.database import dumps
 from nnfuzz.store.store import Store
 from nnfuzz.testcase.identity import Numbered
 from tests.command import exit_code as command
@@ -150,11 +152,12 @@ def test_report_of_a_store(tmp_path, capsys):
         store.restraints.set_epoch(0, {"Add(bool)"}, {"Add(bool)": "toy: no"})
         for index in range(3):
             levels = {"O0": Brief("ok"), "O1": Brief("crash" if index == 1 else "ok")}
-            parts = features(branching()) if index else None
+            parts = dumps(as_json(features(branching()))) if index else ""
             test = TestRow(index, "run", 1, {"toy": levels}, {"execute": 0.25}, features=parts)
             found = (finding,) if index == 1 else ()
             seen = (Occurrence("5i6", Numbered(1, 1)),) if index == 1 else ()
-            store.record(Record(test, found, seen))
+            store.record(test, found, seen)
+        store.flush()
         assert command("report", folder) == 0  # while it is running
     assert capsys.readouterr().out.strip() == str(folder / "report.html")
     page = (folder / "report.html").read_text()
@@ -219,7 +222,8 @@ def test_what_cannot_be_read_is_named_and_left_out(folder, tmp_path):
 def test_passes_that_changed_no_model_are_named(tmp_path):
     with Store.create(tmp_path / "c", {}) as store:
         node = NodeFeatures("Cast", "int8", "0badcafe", "2x3", ("to=more",))
-        store.record(Record(TestRow(1, "run", 0, features=Features((node,), ()))))
+        parts = dumps(as_json(Features((node,), ())))
+        store.record(TestRow(1, "run", 0, features=parts))
     code, shown = metrics(tmp_path / "c", "--backend", "onnxruntime")
     assert code == 0 and "0 of " in shown and "--focus" in shown and "ConstantFolding" in shown
 

@@ -43,7 +43,7 @@ def test_settings_are_read_where_they_are_declared():
         "epoch": 64,
         "learn": False,
         "levels": ("O0", "O3"),
-        "probe_seconds": 0.0,
+        "probe": False,
         "exclude_dtypes": ("bool", "int8"),
     }
 

@@ -31,9 +31,7 @@ def test_one_is_no_plural():
 def test_progress_in_plain_lines():
     stream = io.StringIO()
     lines = Lines(stream, every=3600)
-    state = CampaignSnapshot(
-        "fuzzing", 75.0, 30.0, 9, 8, 2.5, {"ok": 15, "crash": 1}, 1, 2, 0, 0, 0.5, 20
-    )
+    state = CampaignSnapshot("fuzzing", 75.0, 30.0, 8, 2.5, {"ok": 15, "crash": 1}, 1, 2, 0, 0.5)
     lines.update(state)
     assert stream.getvalue() == ""
     lines.note("something")
@@ -46,7 +44,7 @@ def test_progress_in_plain_lines():
 
 
 def test_the_reduction_phase_tells_its_own_time_left():
-    state = CampaignSnapshot("reducing", 75.0, 22.0, 9, 8, 2.5, {"ok": 15}, 4, 9, 0, 0, 0.5, 20)
+    state = CampaignSnapshot("reducing", 75.0, 22.0, 8, 2.5, {"ok": 15}, 4, 9, 0, 0.5)
     state = replace(state, unreduced=3)
     assert line(state).startswith("[1m15s, 22s left] reducing: 8 tests, ")
     assert "4 findings (9 times, 3 to be reduced)" in line(state)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nnfuzz.backend.outcome import Brief
 from nnfuzz.feedback.probe import Prober
 from nnfuzz.feedback.support import (
     EXPECTED,
@@ -14,7 +15,7 @@ from nnfuzz.feedback.support import (
     VersionedKeys,
 )
 from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.records.rows import Observed
+from nnfuzz.records.rows import TestRow
 
 FLOAT, DOUBLE = "Acos(float32)->float32", "Acos(float64)->float64"
 TEXTS = [
@@ -57,8 +58,8 @@ def prober(*supported: str, refused: str = f"direct@26:{DOUBLE}") -> Prober:
         answers.add("toy", SupportKey.parse(text), 0, {"O0": ProbeAnswer(OK)})
     for number in range(INSTANCES):
         answers.add("toy", SupportKey.parse(refused), number, {"O0": NO})
-    found = Prober({"toy": ("O0",)}, KEYS, {}, answers)
-    found.ask_known()
+    found = Prober({"toy": ("O0",)}, KEYS, answers)
+    found.ask([SupportKey.parse(text) for text in (*supported, refused)])
     return found
 
 
@@ -72,18 +73,19 @@ def test_older_versions_stay_where_the_version_itself_is_lacking():
 
 
 def test_only_the_newest_version_is_probed_unless_tests_ask_for_others():
-    found = Prober({"toy": ("O0",)}, KEYS, {})
-    found.ask_all()
+    found = Prober({"toy": ("O0",)}, KEYS)
+    found.ask_all(9)
     asked = {str(probe.key) for probe in iter(found.next, None)}
     assert asked == {text for text in TEXTS if text.startswith("direct@26")}
 
 
-def observed(made_by: str, kind: str, items=(FLOAT,)) -> Observed:
-    return Observed(0, 0, "run", made_by, items, {"toy": ((kind, "no such thing"),)}, {})
+def observed(made_by: str, kind: str, items=(FLOAT,)) -> TestRow:
+    outcomes = {"toy": {"O0": Brief(kind, message="no such thing")}}
+    return TestRow(0, "run", 0, outcomes, exporter=made_by, items=items)
 
 
 def test_a_test_vouches_for_its_version_and_asks_about_it():
-    found = Prober({"toy": ("O0",)}, KEYS, {})
+    found = Prober({"toy": ("O0",)}, KEYS)
     assert found.learn([observed("direct@22", "ok")], 10) == 0
     assert found.tables["toy"].entries[KEYS[0]].status == OK
     assert found.learn([observed("direct@15", "unsupported")], 10) == 1
@@ -91,7 +93,7 @@ def test_a_test_vouches_for_its_version_and_asks_about_it():
 
 
 def test_an_opset_of_which_nothing_is_taken_is_refused():
-    found = Prober({"toy": ("O0",)}, KEYS, {})
+    found = Prober({"toy": ("O0",)}, KEYS)
     tests = [observed(f"direct@{opset}", "ok") for opset in (20, 21) for _ in range(MANY)]
     found.learn([*tests, *[observed("direct@26", "unsupported")] * MANY], 10)
     opsets = {str(key): why for key, why in found.refused().items() if not key.operator}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.outcome import Brief, Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
 from nnfuzz.feedback.probe import Prober, by_turns
 from nnfuzz.feedback.support import (
@@ -15,11 +15,9 @@ from nnfuzz.feedback.support import (
     ProbeAnswer,
     ProbeAnswers,
     Statements,
-    SupportClaims,
 )
 from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.ir.view import GraphView
-from nnfuzz.records.rows import Observed
+from nnfuzz.records.rows import TestRow
 from nnfuzz.records.schedule import place_of
 from nnfuzz.testcase.case import NotProduced
 from nnfuzz.testcase.identity import Probe
@@ -31,16 +29,6 @@ def key(text, exporter=""):
 
 SIGNATURES = ["Add(int8)->int8", "Add(bool)->bool", "Where(bool,int8)->int8"]
 KEYS = [key(signature, "direct") for signature in SIGNATURES]
-VARIABLES = {"Add": [0], "Where": [0, 1]}
-GRAPH = GraphView.from_json(
-    {
-        "values": [["x", "int8", [2]], ["c", "bool", [2]], ["y", "int8", [2]], ["z", "int8", [2]]],
-        "nodes": [
-            {"op": "Add", "inputs": ["x", "x"], "outputs": ["y"]},
-            {"op": "Where", "inputs": ["c", "y", "x"], "outputs": ["z"]},
-        ],
-    }
-)
 LEVELS = {"toy": ("O0",)}
 
 
@@ -55,7 +43,7 @@ GOOD, NO, BAD, WRONG = (
 
 
 def prober_of(keys=KEYS, levels=LEVELS, **more):
-    return Prober(levels, keys, VARIABLES, **more)
+    return Prober(levels, keys, **more)
 
 
 @pytest.fixture
@@ -70,7 +58,8 @@ def answer(prober, *answers) -> None:
 
 def test(*told, backend="toy", signatures=(SIGNATURES[0], SIGNATURES[2]), exporter="direct"):
     """An observed test with (kind, message) for each level."""
-    return Observed(0, 1, "run", exporter, signatures, {backend: told}, {})
+    levels = {f"O{n}": Brief(kind, message=words) for n, (kind, words) in enumerate(told)}
+    return TestRow(0, "run", 1, {backend: levels}, exporter=exporter, items=tuple(signatures))
 
 
 test.__test__ = False
@@ -81,7 +70,7 @@ def test_operators_take_turns():
 
 
 def test_a_signature_that_runs_needs_one_probe(prober):
-    prober.ask_all()
+    prober.ask_all(9)
     answer(prober, GOOD)
     assert prober.tables["toy"].undecided(KEYS) == KEYS[1:]
     assert len(prober) == 2 and prober.refused() == {}
@@ -123,7 +112,7 @@ def test_one_good_instance_saves_the_signature(prober):
 def test_what_always_fails_is_failing_and_not_refused(prober, answers):
     prober.ask([KEYS[0]])
     answer(prober, *answers)
-    assert prober.refused() == {} and prober.failing().keys() == {KEYS[0]}
+    assert prober.refused() == {} and prober.tables["toy"].failing().keys() == {KEYS[0]}
     assert prober.idle
 
 
@@ -133,7 +122,7 @@ def test_what_an_exporter_says_counts_too(prober):
         prober.not_produced(
             prober.next(), NotProduced(Probe(KEYS[0], 0), "export", "cannot export")
         )
-    assert prober.failing() == {KEYS[0]: "toy: export: cannot export"}
+    assert prober.tables["toy"].failing() == {KEYS[0]: "export: cannot export"}
     for _ in range(INSTANCES):
         prober.not_produced(
             prober.next(), NotProduced(Probe(KEYS[0], 0), "export", "no", unsupported=True)
@@ -213,39 +202,18 @@ def test_one_refusal_is_enough_where_the_words_held_for_other_signatures():
     assert prober.refused().keys() == {*keys[:3]} and prober.idle
 
 
-def test_probes_that_wait_can_be_put_off(prober):
-    prober.ask_all()
-    answer(prober, NO)
-    prober.forget_waiting()
-    assert prober.next().instance == 1
-    assert prober.next() is None
-    prober.ask_all()
-    assert len(prober) == 2
-
-
 def test_a_signature_is_probed_with_another_exporter_where_one_is_refused():
     torchscript = [key(signature, "torchscript") for signature in SIGNATURES[:2]]
     prober = prober_of([*KEYS, *torchscript])
-    prober.ask_all()
+    prober.ask_all(9)
     assert len(prober) == len(KEYS)
     answer(prober, *[NO] * INSTANCES)
     assert prober.left(prober.refused()) == set(map(key, SIGNATURES))
-    probe = prober.next()
+    *others, probe = [prober.next() for _ in range(len(prober))]
     assert (probe.key, probe.instance) == (torchscript[0], 0)
-    assert probe.key.exporter == "torchscript"
+    assert {other.key for other in others} == {*KEYS[1:]}
     prober.finished(probe, {"toy": NO})  # once is enough
     assert prober.left(prober.refused()) == set(map(key, SIGNATURES[1:]))
-    assert prober.next().key in KEYS[1:]
-
-
-def test_exporters_of_one_signature_wait_for_each_other():
-    torchscript = [key(signature, "torchscript") for signature in SIGNATURES[:1]]
-    prober = prober_of([*KEYS, *torchscript])
-    prober.ask([KEYS[0], torchscript[0]])
-    probe = prober.next()
-    assert prober.next() is None
-    prober.finished(probe, {"toy": GOOD})
-    assert prober.next().key == torchscript[0]
 
 
 def test_what_an_exporter_does_not_write_is_probed():
@@ -286,7 +254,7 @@ def test_answers_that_are_missing_in_between_are_run():
     prober.ask([KEYS[0]])
     assert prober.idle and prober.refused() == {}
     again = prober_of(answers=found)
-    again.ask_known()
+    again.ask(KEYS[:1])
     assert again.idle and again.tables["toy"].undecided(KEYS) == KEYS[1:]
     thorough = prober_of(levels={"toy": ("O0", "O1")}, answers=found)
     thorough.ask([KEYS[0]])
@@ -334,7 +302,7 @@ def test_a_refused_version_or_dtype_is_not_the_operator():
 
 
 CLAIMED = ["Exp(int8)->int8", "Exp(int16)->int16", "Sin(int8)->int8", "Neg(int8)->int8"]
-CLAIMS = {"toy": SupportClaims({key("Exp"): "no Exp", key("Sin", "direct"): "no Sin"}, 2)}
+CLAIMS = {"toy": {key("Exp"): "no Exp", key("Sin", "direct"): "no Sin"}}
 
 
 def claiming():
@@ -353,20 +321,9 @@ def test_what_a_table_claims_is_refused_until_an_answer_says_otherwise():
     assert not prober.refused()
 
 
-def test_claims_are_asked_for_now_and_then():
+def test_claims_are_asked_for_last():
     keys = [key(f"{name}(int8)->int8", "direct") for name in ("Exp", "Neg", "Abs", "Sin", "Not")]
     prober = prober_of([*keys, key("Exp(int16)->int16", "direct")], claims=CLAIMS)
-    prober.ask_all()
+    prober.ask_all(9)
     asked = [prober.next().key.operator for _ in range(len(prober))]
-    assert asked == ["Neg", "Abs", "Exp", "Not", "Sin", "Exp"]
-
-
-def test_older_versions_are_probed_where_a_version_is_lacking():
-    names = ("direct@18:Exp(int8)->int8", "direct@13:Exp(int8)->int8", "direct@13:Add(int8)->int8")
-    more = ("direct@18:Add(int8)->int8", "direct@18:Add(bool)->bool", "direct@13:Add(bool)->bool")
-    prober = prober_of([*map(SupportKey.parse, (*names, *more))])
-    prober.ask(map(SupportKey.parse, (names[0], *more[:2])))
-    while probe := prober.next():
-        prober.finished(probe, {"toy": GOOD if probe.key == more[0] else NO})
-    prober.ask_older()
-    assert prober.next().key == names[1] and not len(prober)
+    assert asked == ["Neg", "Abs", "Not", "Exp", "Sin", "Exp"]

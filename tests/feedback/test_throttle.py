@@ -1,14 +1,12 @@
-"""What is worth avoiding, and what is lifted again."""
+"""What is worth avoiding."""
 
 from __future__ import annotations
-
-import pytest
 
 from nnfuzz.feedback.support import signature_keys
 from nnfuzz.feedback.throttle import SIGNIFICANT, Throttle, association, by_operator
 from nnfuzz.ir.support_key import SupportKey, edge_keys
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
-from nnfuzz.records.rows import Observed
+from nnfuzz.records.rows import TestRow
 
 VARIABLES = {op: [0] for op in ("Relu", "Conv", "Exp", "Abs")}
 KEYS = [f"{op}(float32)->float32" for op in VARIABLES]
@@ -22,14 +20,14 @@ def chain(*operators, dtype="float32"):
     return GraphView(tuple(ValueView(name, dtype, (2,)) for name in names), tuple(nodes))
 
 
-def observed(count, graph, *failures, epoch=0, exporter="direct", kind=WRONG):
+def observed(count, graph, *failures, exporter="direct", kind=WRONG):
     items = (*sorted(signature_keys(graph, VARIABLES)), *edge_keys(graph))
     failed = dict.fromkeys(failures, kind)
-    return [Observed(0, epoch, "run", exporter, items, {}, failed) for _ in range(count)]
+    return [TestRow(0, "run", 0, exporter=exporter, items=items, failures=failed)] * count
 
 
-def throttle(threshold=5, keys=KEYS, unrestrained=lambda index: True):
-    return Throttle(threshold, list(map(SupportKey.parse, keys)), unrestrained)
+def throttle(threshold=5, keys=KEYS):
+    return Throttle(threshold, list(map(SupportKey.parse, keys)))
 
 
 def items(rows):
@@ -39,31 +37,31 @@ def items(rows):
 def test_an_operator_that_often_fails_is_avoided_once():
     made = throttle()
     some = observed(4, chain("Exp", "Abs"), "a") + observed(50, chain("Abs", "Relu"))
-    assert made.learn(some, 1) == []
-    (row,) = made.learn(observed(1, chain("Exp", "Abs"), "a") + observed(5, chain("Exp")), 2)
+    assert made.learn(some) == []
+    (row,) = made.learn(observed(1, chain("Exp", "Abs"), "a") + observed(5, chain("Exp")))
     assert (row.item, row.signature, row.share) == ("Exp->Abs(float32)", "a", 1.0)
     assert made.avoided == [row]
-    assert made.learn(observed(50, chain("Exp", "Abs"), "a"), 3) == []
+    assert made.learn(observed(50, chain("Exp", "Abs"), "a")) == []
 
 
 def test_one_wrong_kernel_shows_under_many_signatures():
     readers = ("Abs", "Relu") * 6
     some = [t for op in readers for t in observed(1, chain("Exp", op), f"wrong at {op}")]
-    (row,) = throttle().learn(some + observed(60, chain("Abs", "Relu")), 1)
+    (row,) = throttle().learn(some + observed(60, chain("Abs", "Relu")))
     assert (row.item, row.share) == (EXP, 1.0)
 
 
 def test_an_operator_is_avoided_with_all_dtypes_that_fail():
     some = [t for d in ("float32", "int8") for t in observed(8, chain("Exp", dtype=d), "a")]
     some += observed(9, chain("Exp", dtype="float64")) + observed(60, chain("Abs", "Relu"))
-    assert items(throttle().learn(some, 1)) == [EXP, "Exp(int8)->int8"]
+    assert items(throttle().learn(some)) == [EXP, "Exp(int8)->int8"]
 
 
 def test_an_operator_that_fails_whatever_its_dtype_is_avoided_with_all_of_them():
     more = [*KEYS, "Exp(float64)->float64", "Exp(int8)->int8", "Exp(uint8)->uint8"]
     some = [t for d in ("float32", "int8") for t in observed(8, chain("Exp", dtype=d), "a")]
     some += observed(3, chain("Exp", dtype="uint8")) + observed(60, chain("Abs", "Relu"))
-    found = throttle(keys=more).learn(some, 1)
+    found = throttle(keys=more).learn(some)
     assert items(found) == [EXP, "Exp(float64)->float64", "Exp(int8)->int8"]
     assert [row.share for row in found] == [1.0, 0.842, 1.0]
     assert {row.why for row in found} == {"16 of 19 tests with Exp failed"}
@@ -73,7 +71,7 @@ def test_an_operator_that_fails_whatever_its_dtype_is_avoided_with_all_of_them()
 
 def test_texts_that_many_tests_share_are_kept_once():
     made = throttle()
-    made.learn((t for _ in range(3) for t in observed(1, chain("Exp", "Abs"))), 1)
+    made.learn(t for _ in range(3) for t in observed(1, chain("Exp", "Abs")))
     named = [item for test in made._tests for item in test.named]
     assert len({id(item) for item in named}) == len({*named}) == len(named) / 3
 
@@ -82,11 +80,11 @@ def test_an_operator_that_seldom_fails_is_not_given_up():
     some = (
         observed(6, chain("Exp"), "a") + observed(94, chain("Exp")) + observed(900, chain("Relu"))
     )
-    assert throttle().learn(some, 1) == []
+    assert throttle().learn(some) == []
     # An edge costs less than an operator: a tenth of its tests is enough.
     some = observed(12, chain("Exp", "Abs"), "a") + observed(88, chain("Exp", "Abs"))
     some += observed(900, chain("Relu")) + observed(300, chain("Exp")) + observed(300, chain("Abs"))
-    assert items(throttle().learn(some, 1)) == ["Exp->Abs(float32)"]
+    assert items(throttle().learn(some)) == ["Exp->Abs(float32)"]
 
 
 def test_chance_is_no_evidence():
@@ -95,7 +93,7 @@ def test_chance_is_no_evidence():
         + observed(5, chain("Abs"), "a")
         + observed(5, chain("Relu"), "a")
     )
-    assert throttle().learn(some, 1) == []
+    assert throttle().learn(some) == []
     assert association(5, 10, 50, 100) == association(0, 10, 50, 100) == 0
     assert association(5, 5, 5, 100) > SIGNIFICANT > association(3, 5, 50, 100)
 
@@ -103,60 +101,23 @@ def test_chance_is_no_evidence():
 def test_of_two_causes_each_is_avoided():
     some = observed(20, chain("Relu", "Conv"), "a") + observed(20, chain("Exp"), "b")
     some += observed(50, chain("Relu", "Abs")) + observed(50, chain("Abs", "Conv"))
-    assert items(throttle().learn(some, 1)) == [EXP, "Relu->Conv(float32)"]
+    assert items(throttle().learn(some)) == [EXP, "Relu->Conv(float32)"]
 
 
 def test_what_an_exporter_fails_on_is_avoided_with_it_alone():
     some = observed(20, chain("Exp"), "a", exporter="dynamo", kind=EXPORT)
     some += observed(20, chain("Exp")) + observed(20, chain("Abs"), exporter="dynamo")
-    assert items(throttle().learn(some, 1)) == [f"dynamo:{EXP}"]
+    assert items(throttle().learn(some)) == [f"dynamo:{EXP}"]
 
 
 def test_nothing_is_avoided_without_a_threshold():
     some = observed(20, chain("Exp"), "a") + observed(60, chain("Abs"))
-    assert throttle(0).learn(some, 1) == []
+    assert throttle(0).learn(some) == []
 
 
 def test_something_is_left_to_generate():
     some = observed(20, chain("Exp"), "a") + observed(60, chain("Abs"))
-    assert throttle(keys=[EXP]).learn(some, 1) == []
+    assert throttle(keys=[EXP]).learn(some) == []
     refused = {SupportKey.parse(key) for key in KEYS if key != EXP}
-    assert throttle().learn(some, 1, refused=refused) == []
-    assert items(throttle().learn(some, 1)) == [EXP]
-
-
-def test_what_fails_by_itself_is_avoided_at_once():
-    made = throttle()
-    made.avoid(SupportKey.parse(f"direct:{EXP}"), observed(3, chain("Exp"), "a"), "always", 4)
-    (row,) = made.avoided
-    assert (row.item, row.signature, row.share) == (f"direct:{EXP}", "a", 1.0)
-
-
-@pytest.fixture
-def avoiding():
-    made = throttle(unrestrained=lambda index: index == 0)
-    made.avoid(SupportKey.parse(EXP), observed(1, chain("Exp"), "a"), "always", 4)
-    return made
-
-
-def test_what_no_longer_fails_is_lifted_and_not_avoided_again(avoiding):
-    avoiding.learn(observed(9, chain("Exp"), epoch=3), 4)  # made before it was avoided
-    avoiding.learn(observed(3, chain("Exp", "Abs"), epoch=4) + observed(9, chain("Abs")), 5)
-    assert avoiding.lift() == []
-    avoiding.learn(observed(1, chain("Exp"), epoch=4), 5)
-    (row,) = avoiding.lift()
-    assert row.item == EXP and avoiding.avoided == []
-    avoiding.avoid(SupportKey.parse(EXP), observed(1, chain("Exp"), "a"), "always", 6)
-    assert avoiding.avoided == []
-
-
-@pytest.mark.parametrize("kind, lifted", [(WRONG, False), ("toy crash compile", True)])
-def test_only_failures_of_another_kind_let_it_be_lifted(avoiding, kind, lifted):
-    avoiding.learn(observed(5, chain("Exp"), "b", epoch=4, kind=kind), 5)
-    assert bool(avoiding.lift()) == lifted
-
-
-def test_what_was_lifted_is_left_alone(avoiding):
-    avoiding.learn(observed(4, chain("Exp"), epoch=4), 5)
-    assert len(avoiding.lift()) == 1
-    assert avoiding.learn(observed(20, chain("Exp"), "a") + observed(60, chain("Abs")), 6) == []
+    assert throttle().learn(some, refused) == []
+    assert items(throttle().learn(some)) == [EXP]

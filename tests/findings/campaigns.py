@@ -10,7 +10,7 @@ from nnfuzz.backend.registry import BackendSpec
 from nnfuzz.base.writing import as_json
 from nnfuzz.findings.page import LivePage, Server
 from nnfuzz.records.config import CampaignConfig
-from nnfuzz.records.rows import EventRow, FindingRow, Occurrence, Record, ReductionRow, TestRow
+from nnfuzz.records.rows import EventRow, FindingRow, Occurrence, ReductionRow, TestRow
 from nnfuzz.store.store import Store
 from nnfuzz.testcase.identity import Numbered
 
@@ -55,18 +55,17 @@ def store(tmp_path):
         ]
         seen = [*occurrence(rows[0], 5), *occurrence(rows[1]), *occurrence(rows[2], 2)]
         store.record(
-            Record(
-                run_row(0, "exception"),
-                tuple(rows),
-                tuple(seen),
-                (EventRow(Numbered(7, 0), "death"),),
-            )
+            run_row(0, "exception"),
+            tuple(rows),
+            tuple(seen),
+            (EventRow(Numbered(7, 0), "death"),),
         )
         store.reductions.add(ReductionRow("s2", "r2", "planted: crash of Relu", "Relu (float32)"))
         store.reductions.add(ReductionRow("s3", reason="it does not fail again"))
         for row in rows:
             (store.folder / row.folder).mkdir(parents=True)
             (store.folder / row.folder / "report.md").write_text(f"# {EVIL}\n")
+        store.flush()
         yield store
 
 

@@ -14,7 +14,6 @@ from nnfuzz.findings.page import (
     ServeError,
     serve,
 )
-from nnfuzz.records.rows import Record
 from nnfuzz.store.store import FILE, StoreError
 from tests.findings.campaigns import EVIL, finding, run_row
 
@@ -43,7 +42,8 @@ def test_a_page_that_has_not_changed_is_not_sent_again(client, live, store):
     tag = client.get("/").headers["ETag"]
     live.look()
     assert client.get("/", If_None_Match=tag).status == 304
-    store.record(Record(run_row(1)))
+    store.record(run_row(1))
+    store.flush()
     live.look()
     answer = client.get("/", If_None_Match=tag)
     assert answer.status == 200 and answer.headers["ETag"] != tag
@@ -52,10 +52,12 @@ def test_a_page_that_has_not_changed_is_not_sent_again(client, live, store):
 def test_each_test_is_read_once(live, store):
     assert tiles(live)["tests"] == "1" and tiles(live)["death events"] == "1"
     for index in (1, 2, 5):
-        store.record(Record(run_row(index)))
+        store.record(run_row(index))
+    store.flush()
     live.look()
     assert tiles(live)["tests"] == "4"
-    store.record(Record(run_row(4), (finding(4),)))
+    store.record(run_row(4), (finding(4),))
+    store.flush()
     live.look()
     assert tiles(live)["tests"] == "5" and tiles(live)["unique findings"] == "4"
     assert state(live) == "running"
@@ -92,7 +94,7 @@ def test_a_damaged_campaign_shows_what_there_is(store):
     store.close()
     with sqlite3.connect(store.folder / FILE) as db:
         db.execute("UPDATE tests SET outcomes = '['")
-        db.execute("UPDATE reductions SET row = '[' WHERE signature = 's3'")
+        db.execute("UPDATE findings SET reduction = '[' WHERE signature = 's3'")
     db.close()
     live = LivePage(store.folder)
     assert b"the tests" in live.html and b"Missing" in live.html and b"the findings" in live.html

@@ -132,10 +132,8 @@ def test_a_bomb_is_one_of_memory_at_a_short_limit_as_well(server):
 def test_a_job_may_have_less_time_than_the_limit(sandbox):
     fine(sandbox)
     sandbox.submit(Misbehave("hang"), seconds=0.2)
-    assert sandbox.waited >= 0.0
     ((_, death),) = wait([sandbox])
     assert (death.kind, death.stage) == (DeathKind.TIMEOUT, "compile here")
-    assert sandbox.waited == 0.0
     assert death.seconds < sandbox.limits.seconds
 
 

@@ -29,7 +29,7 @@ def settings(registry, *backends, **more):
         backends=tuple(map(registry.parse, backends)),
         case=case,
         tests_limit=12,
-        probe_seconds=0.0,
+        probe=False,
         throttle=0,
         regressions=True,
         reducer=ReducerSettings(grace=120.0),

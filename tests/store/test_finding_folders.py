@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnfuzz.store.finding_folders import mend
+from nnfuzz.store.failures import mend
 
 
 def test_an_interrupted_replacement_is_mended(tmp_path):

@@ -18,9 +18,7 @@ def test_confirmed_failures_are_found_by_test_and_by_probe(store):
     table.add(occurrence("a", Numbered(1, 3), bucket="known"))
     table.add(occurrence("b", Numbered(1, 1), bucket="flaky"))
     table.add(occurrence("a", PROBE))
-    assert table.first_tests() == {"a": 3}
-    assert table.of_tests(0, 7) == {3: {"a": KIND}}
-    assert table.of_probes() == {PROBE: {"a": KIND}}
+    assert [table.confirmed_before(index) for index in (3, 4)] == [[], ["a"]]
     assert table.counts_in("known") == {"a": 1}
 
 

@@ -13,7 +13,7 @@ from nnfuzz.backend.target import Target
 from nnfuzz.experiment.result import Result
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.view import NO_GRAPH
-from nnfuzz.records.rows import FindingRow, Occurrence, Record, ReductionRow, TestRow
+from nnfuzz.records.rows import FindingRow, Occurrence, ReductionRow, TestRow
 from nnfuzz.records.schedule import begins, place_of
 from nnfuzz.store.evidence import Evidence
 from nnfuzz.store.recorder import Recorder
@@ -83,7 +83,7 @@ def test_a_finding_is_settled_when_nothing_can_come_before_it(recorder):
 def test_what_does_not_repeat_is_no_finding(recorder, announced):
     recorder.record(evidence(1, failures=(), flaky=(FAILURE,)))
     assert recorder.store.findings() == [] == announced
-    assert recorder.buckets == {"flaky": 1}
+    assert recorder.store.occurrences.buckets() == {"flaky": 1}
     assert recorder.figures.outcomes["crash"] == 1
 
 
@@ -95,7 +95,7 @@ def test_figures_are_the_same_after_a_resume(recorder, tmp_path):
         store.sessions.begin()
         again = Recorder(store, (), recorder._write, print)
         assert again.rows.keys() == recorder.rows.keys()
-        assert again.buckets == recorder.buckets == {"finding": 1}
+        assert again.store.occurrences.buckets() == {"finding": 1}
         before, after = recorder.figures, again.figures
         assert (after.tests, after.not_run) == (before.tests, before.not_run) == (1, {"inputs": 1})
         assert after.outcomes == before.outcomes
@@ -116,7 +116,7 @@ def test_a_signature_takes_no_set_of_its_own(tmp_path):
                 row = FindingRow(name, test, *texts, place=place_of(i), suspicion=f"at {number}")
                 mine = tuple(items[(7 * i + k) % 400] for k in range(22))
                 seen = Occurrence(name, test, kind="toy mismatch compare", levels="O1", tried=3)
-                store.record(Record(TestRow(i, "run", 1, items=mine), (row,), (seen,)))
+                store.record(TestRow(i, "run", 1, items=mine), (row,), (seen,))
                 told = {"cause": number, "pattern": "Add, Mul", "keys": (f"cause:{number}",)}
                 store.reductions.add(ReductionRow(name, before=9, after=2, **told))
             tracemalloc.start()
@@ -136,8 +136,8 @@ def test_a_resumed_campaign_needs_no_memory_for_each_of_its_tests(tmp_path):
     def needed(first: int, end: int) -> int:
         with Store.open(tmp_path) as store:
             for index in range(first, end):
-                row = TestRow(index, "run", 1, comparable=index % 100 / 100, variations=("large",))
-                store.record(Record(row))
+                row = TestRow(index, "run", 1, variations=("large",))
+                store.record(row)
             tracemalloc.start()
             found = Recorder(store, (), lambda *args: None, lambda row: None)
             peak = tracemalloc.get_traced_memory()[1]

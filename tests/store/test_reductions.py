@@ -1,10 +1,20 @@
 """Reductions and suspected duplicates in the store."""
 
+import pytest
+
 from nnfuzz.ir.view import GraphView, NodeView
 from nnfuzz.records.rows import ReductionRow
+from tests.store.test_store import finding
 
 DONE = ReductionRow("a", cause="r", graph=GraphView((), (NodeView("Add"),)), before=9, after=1)
 FAILED = ReductionRow("b", reason="it does not fail again")
+
+
+@pytest.fixture
+def store(store):
+    for index, signature in enumerate("ab"):
+        store.signatures.add(finding(signature, index))
+    return store
 
 
 def test_a_later_reduction_replaces_an_earlier_one(store):
@@ -19,3 +29,10 @@ def test_suspicions_end(store):
         store.reductions.suspect(signature, "r")
     store.reductions.acquit("a")
     assert store.reductions.suspects() == {"b": "r"}
+
+
+def test_what_turns_out_known_is_no_finding_but_its_reduction_stays(store):
+    store.reductions.add(DONE)
+    store.signatures.turn_known("a")
+    assert [row.signature for row in store.findings()] == ["b"]
+    assert store.signatures.known() == ["a"] and store.reductions.rows() == {"a": DONE}

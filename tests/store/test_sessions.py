@@ -7,14 +7,14 @@ import time
 import pytest
 
 from nnfuzz.records.rows import (
-    Record,
     TestRow,
 )
 from nnfuzz.store.store import Store
 
 
 def test_the_time_of_earlier_sessions_is_kept(store, tmp_path):
-    store.record(Record(TestRow(1, "run", 1)))
+    store.record(TestRow(1, "run", 1))
+    store.flush()
     spent = store.sessions.seconds()
     assert store.sessions.seconds_before() == 0
     store.close()
@@ -29,7 +29,7 @@ def test_start_up_is_no_time_of_the_campaign(store):
     before, moment = store.sessions.seconds(), store.sessions.moment()
     store.sessions.restart_clock()
     assert store.sessions.seconds() < before
-    assert store.sessions.rows()[-1][0] >= moment
+    assert store.sessions.rows()[-1].started >= moment
     assert store.sessions.moment() >= moment
 
 
@@ -38,7 +38,8 @@ def test_the_share_of_time_in_compilers_is_over_all_sessions(tmp_path):
     for _ in range(2):
         store.sessions.begin()
         store.sessions.account(2, lambda: {"toy": 3 * store.sessions.seconds() / 2})
-        store.record(Record(TestRow(1, "run", 1)))
+        store.record(TestRow(1, "run", 1))
+        store.flush()
     assert store.sessions.sut_shares() == {"toy": pytest.approx(0.75, rel=0.5)}
     store.close()
 

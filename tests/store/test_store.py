@@ -11,7 +11,6 @@ from nnfuzz.records.rows import (
     EventRow,
     FindingRow,
     Occurrence,
-    Record,
     TestRow,
 )
 from nnfuzz.testcase.identity import Numbered
@@ -24,10 +23,10 @@ def finding(signature: str, index: int) -> FindingRow:
 
 
 def test_records_come_back(store):
-    row = TestRow(7, "run", 2, {"toy": {"O0": Brief("ok")}}, {"generate": 0.25}, 0.5)
+    row = TestRow(7, "run", 2, {"toy": {"O0": Brief("ok")}}, {"generate": 0.25})
     event = EventRow(Numbered(1, 7), "death", "toy", "compile O1", "SIGSEGV", "killed", "trace")
-    store.record(Record(row, (finding("a", 7),), (Occurrence("a", Numbered(1, 7)),), (event,)))
-    store.record(Record(TestRow(3, "inputs", 2), (), (Occurrence("a", Numbered(1, 3)),)))
+    store.record(row, (finding("a", 7),), (Occurrence("a", Numbered(1, 7)),), (event,))
+    store.record(TestRow(3, "inputs", 2), (), (Occurrence("a", Numbered(1, 3)),))
     assert list(store.tests.rows()) == [TestRow(3, "inputs", 2), row]
     assert {*store.tests.done()} == {3, 7}
     assert store.events.rows() == [event]
@@ -39,7 +38,7 @@ def test_records_come_back(store):
 def test_a_record_is_all_or_nothing(store):
     broken = Occurrence("a", Numbered(1, 1), bucket=None)
     with pytest.raises(sqlite3.IntegrityError):
-        store.record(Record(TestRow(1, "run", 1), (finding("a", 1),), (broken,)))
+        store.record(TestRow(1, "run", 1), (finding("a", 1),), (broken,))
     assert {*store.tests.done()} == set() and store.findings() == []
-    store.record(Record(TestRow(2, "run", 1)))
+    store.record(TestRow(2, "run", 1))
     assert {*store.tests.done()} == {2}

@@ -7,22 +7,19 @@ import json
 import pytest
 
 from nnfuzz.base.reading import Unreadable
+from nnfuzz.records.rows import HangRow
 from nnfuzz.store.summary import (
     SUMMARY,
     Changes,
     Summary,
-    SuspectedHang,
-    by_opset,
     read_summary,
     write_summary,
 )
-from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.identity import Numbered
 
-HANG = SuspectedHang(Numbered(1, 19), "toy", "O0", "compile", 30.0)
+HANG = HangRow(Numbered(1, 19), "toy", "O0", "compile", 30.0, "5i6")
 WHOLE = Summary(
     tests=3,
-    reduce_seconds=1.5,
     unconfirmed_hangs=(HANG,),
     regressions=Changes("1.0", "2.0", ("a",)),
     refusals={"cycle": {"toy": {"refused": 3}}},
@@ -47,10 +44,3 @@ def test_the_summary_of_another_version_is_read_as_far_as_it_is_known(tmp_path):
     (tmp_path / SUMMARY).write_text("[]")
     with pytest.raises(Unreadable):
         read_summary(tmp_path)
-
-
-def test_tests_are_counted_by_the_opset_of_their_models():
-    drawn = CaseConfig(exporter="direct", opsets={"direct": (9, 13, 21)})
-    writers = {"direct@21": 2, "direct@9": 1, "": 4}
-    assert list(by_opset(writers, drawn).items()) == [("9", 1), ("21", 2)]
-    assert by_opset({"direct": 3}, CaseConfig(exporter="direct", opset=17)) == {"17": 3}

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 from nnfuzz.backend.outcome import OutcomeKind, Stage
 from nnfuzz.backend.target import Target
-from nnfuzz.records.order import by_value
 from nnfuzz.records.rows import AvoidedRow, FindingRow, ReductionRow
-from nnfuzz.store.suspicions import Suspicions, suspicion_of
+from nnfuzz.store.suspicions import Suspicions, by_value, suspicion_of
 from nnfuzz.testcase.identity import Numbered
 from nnfuzz.triage.signature import Failure, Signature
 

@@ -27,6 +27,7 @@ from nnfuzz.campaign.configuration import (
     chosen_backends,
     corpus_config,
     default_workers,
+    library_versions,
 )
 from nnfuzz.cli.errors import (
     FINDINGS,
@@ -76,7 +77,6 @@ from nnfuzz.feedback.support_cache import SupportCache, claims_of
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.library.case import case_from_onnx
 from nnfuzz.library.experiment import findings_of, save_finding
-from nnfuzz.records.versions import library_versions
 from nnfuzz.testcase.case import ModelError, NotProduced
 from nnfuzz.testcase.client import ProducerClient, ProducerError
 from nnfuzz.testcase.identity import TestId
@@ -208,7 +208,7 @@ def known_refusals(registry: BackendRegistry, specs: Specs) -> tuple[str, ...]:
     for spec in specs:
         backend = registry.get(spec.name)
         release = spec.release or known_release(backend)
-        refused |= claims_of(backend, {spec.name: release}).reasons.keys()
+        refused |= claims_of(backend, {spec.name: release}).keys()
         refused |= cache.known(spec.name, release)[1].refused().keys()
     return tuple(sorted(map(str, refused)))
 

@@ -101,28 +101,27 @@ def _known_support() -> dict[str, Support]:
 
 
 def _show_support(name: str, plugins: list[Path]) -> None:
-    """Prints a backend's support table for each exporter: of the release that is named or
-    installed, or else the newest there is. name: NAME or NAME@RELEASE.
+    """Prints a backend's support table: of the release that is named or installed, or else the
+    newest there is. name: NAME or NAME@RELEASE.
     """
     registry = BackendRegistry.discover(plugins)
     spec = registry.parse(name)
     release = spec.release or known_release(registry.get(spec.name))
-    files = SupportCache(cache_folder()).newest_by_exporter(spec.name, release)
-    claims = claims_of(registry.get(spec.name), {spec.name: release}).reasons
+    file = SupportCache(cache_folder()).newest(spec.name, release)
+    claims = claims_of(registry.get(spec.name), {spec.name: release})
     if claims:
         print(f"{name}: {len(claims)} operators and signatures that campaigns begin without")
     for key, why in claims.items():
         print(f"  {key}: {why}")
-    if not files and not claims:
+    if not file and not claims:
         print(
             f"nothing is known about {name} yet: fuzz it, or run nnfuzz backends --probe {name}",
             file=sys.stderr,
         )
-    for file in files:
+    if file:
         print(
-            f"{name} ({', '.join(f'{k} {v}' for k, v in file.versions.items())}), exporter "
-            f"{file.exporter}, opset {file.opset}: {len(file.entries)} of "
-            f"{file.signatures} signatures known, {len(file.support.refused())} refused"
+            f"{name} ({', '.join(f'{k} {v}' for k, v in file.versions.items())}): "
+            f"{len(file.entries)} signatures known, {len(file.support.refused())} refused"
         )
         print_refused(file.support)
 

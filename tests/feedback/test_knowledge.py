@@ -4,17 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from nnfuzz.backend.outcome import OutcomeKind
+from nnfuzz.backend.outcome import Brief
 from nnfuzz.backend.registry import BackendSpec
-from nnfuzz.feedback.learning import Learner
+from nnfuzz.feedback.knowledge import Learner
 from nnfuzz.feedback.probe import Prober
-from nnfuzz.feedback.support import INSTANCES, UNSUPPORTED, ProbeAnswer, SupportClaims
+from nnfuzz.feedback.support import INSTANCES, UNSUPPORTED, ProbeAnswer
 from nnfuzz.feedback.throttle import Throttle
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.records.config import CampaignConfig
-from nnfuzz.records.rows import Observed
+from nnfuzz.records.rows import TestRow
 from nnfuzz.testcase.case import CaseConfig
-from nnfuzz.testcase.identity import Probe
 
 ADD, EXP = (SupportKey("direct", op, "(int8)->int8") for op in ("Add", "Exp"))
 
@@ -26,27 +25,27 @@ def notes():
 
 @pytest.fixture
 def prober():
-    return Prober({"toy": ("O0",)}, [ADD, EXP], {})
+    return Prober({"toy": ("O0",)}, [ADD, EXP])
 
 
 @pytest.fixture
 def learner(prober, notes):
     config = CampaignConfig((BackendSpec("toy"),), CaseConfig(exporter="direct"))
-    throttle = Throttle(5, prober.left(()), lambda index: True)
+    throttle = Throttle(5, prober.left(()))
     return Learner(config, prober, throttle, notes.append)
 
 
 def observed(index, failures=(), items=(ADD,)):
     names = tuple(str(key.signature) for key in items)
     kinds = dict.fromkeys(failures, "toy mismatch compare")
-    return Observed(index, 0, "run", "direct", names, {}, kinds)
+    return TestRow(index, "run", 0, exporter="direct", items=names, failures=kinds)
 
 
 def test_an_epoch_without_news_is_as_the_one_before(learner):
-    first = learner.config(0)
+    first = learner.knowledge(0)
     assert (first.refused, first.avoided) == ((), ())
-    learner.learn([], 2)
-    assert learner.config(1) is None
+    learner.learn([])
+    assert learner.knowledge(1) is None
 
 
 def test_what_a_backend_lacks_is_refused_once_with_the_reason(learner, prober, notes):
@@ -54,9 +53,9 @@ def test_what_a_backend_lacks_is_refused_once_with_the_reason(learner, prober, n
         answer = ProbeAnswer(UNSUPPORTED, "no kernel")
         prober.answers.add("toy", EXP, instance, {"O0": answer})
     prober.ask([EXP])
-    config = learner.config(0)
+    config = learner.knowledge(0)
     assert config.refused == (str(EXP),) and config.reasons == {str(EXP): "toy: no kernel"}
-    assert len(notes) == 1 and learner.config(1) is None
+    assert len(notes) == 1 and learner.knowledge(1) is None
 
 
 def test_not_everything_is_refused(learner, prober):
@@ -64,37 +63,30 @@ def test_not_everything_is_refused(learner, prober):
         for instance in range(INSTANCES):
             prober.answers.add("toy", key, instance, {"O0": ProbeAnswer(UNSUPPORTED, "no")})
     prober.ask([ADD, EXP])
-    assert learner.config(0).refused == ()
+    assert learner.knowledge(0).refused == ()
 
 
 def test_what_keeps_failing_is_avoided(learner, notes):
     failing = [observed(i, ["wrong"], [EXP]) for i in range(9)]
     tests = (*failing, *(observed(i) for i in range(9, 40)))
-    learner.learn(tests, 2)
-    (row,) = learner.config(0).avoided
+    learner.learn(tests)
+    (row,) = learner.knowledge(0).avoided
     assert row.item == str(EXP.signature) and len(notes) == 1
-    assert learner.config(1) is None
-
-
-def test_what_fails_by_itself_is_avoided(learner, prober, notes):
-    for instance in range(INSTANCES):
-        prober.answers.add("toy", EXP, instance, {"O0": ProbeAnswer("failing", "wrong")})
-    prober.ask([EXP])
-    failures = {Probe(EXP, n): {"wrong": "toy mismatch compare"} for n in range(INSTANCES)}
-    learner.avoid_failing(lambda: failures, 1)
-    assert [row.item for row in learner.config(0).avoided] == [str(EXP)] and len(notes) == 1
+    assert learner.knowledge(1) is None
 
 
 def test_a_refusal_in_a_test_has_the_signature_probed(prober):
-    refused = replace(observed(0), outcomes={"toy": ((OutcomeKind.UNSUPPORTED, "nothing"),)})
+    refused = replace(
+        observed(0), outcomes={"toy": {"O0": Brief("unsupported", message="nothing")}}
+    )
     assert prober.learn([refused], 0) == 1 and prober.next().key == ADD
 
 
 def test_what_a_table_claims_is_generated_again_once_it_ran(notes):
-    claims = {"toy": SupportClaims({EXP.any_dtypes: "no Exp"}, 9)}
-    prober = Prober({"toy": ("O0",)}, [ADD, EXP], {}, claims=claims)
+    claims = {"toy": {EXP.any_dtypes: "no Exp"}}
+    prober = Prober({"toy": ("O0",)}, [ADD, EXP], claims=claims)
     config = CampaignConfig((BackendSpec("toy"),), CaseConfig(exporter="direct"))
-    learner = Learner(config, prober, Throttle(5, [], lambda index: True), notes.append)
-    assert learner.config(0).refused == ("direct:Exp",)
+    learner = Learner(config, prober, Throttle(5, []), notes.append)
+    assert learner.knowledge(0).refused == ("direct:Exp",)
     prober.tables["toy"].add_run([EXP])
-    assert learner.config(1).refused == () and "direct:Exp" in notes[-1]
+    assert learner.knowledge(1).refused == () and "direct:Exp" in notes[-1]

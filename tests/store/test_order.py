@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from nnfuzz.backend.outcome import OutcomeKind
-from nnfuzz.records.order import by_value
 from nnfuzz.records.rows import FindingRow
+from nnfuzz.store.suspicions import by_value
 from nnfuzz.testcase.identity import Numbered
 
 ROW = FindingRow("s", Numbered(0, 0), "mismatch", "compare", "toy", "O3", "a title", "findings/s")

@@ -1,7 +1,7 @@
 from nnfuzz.backend.outcome import Brief
 from nnfuzz.experiment.judge import BLIND
-from nnfuzz.feedback.refusals import refusals
 from nnfuzz.records.rows import TestRow
+from nnfuzz.store.statistics import refusals
 
 
 def row(index, kind, **levels):

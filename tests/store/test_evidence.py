@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from nnfuzz.backend.outcome import OutcomeKind
-from nnfuzz.campaign.untested import lost, not_produced
 from nnfuzz.sandbox.events import Death, DeathKind, WorkerFault
+from nnfuzz.store.evidence import lost, not_produced
 from nnfuzz.testcase.case import NotProduced
 from nnfuzz.testcase.identity import Numbered
 
