@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from nnfuzz.backend.agreement import beyond
+from nnfuzz.backend.numeric import beyond
 
 from nnfuzz.check import runtimes
 from nnfuzz.check.instances import OpInstance
