@@ -101,8 +101,7 @@ def without_contradicted(
 def _split(
     wrong: Mismatch, expected: Envelope, outputs: Arrays, reference: Arrays, finite: bool
 ) -> tuple[Mismatch | None, Contradiction | None]:
-    """The part of a mismatch that remains, and the part where onnx.reference agrees with the
-    target."""
+    """The remaining part of a mismatch, and the part on which onnx.reference and target agree."""
     actual, theirs = outputs.get(wrong.output), reference.get(wrong.output)
     if actual is None or theirs is None:
         return wrong, None

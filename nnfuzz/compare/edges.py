@@ -175,8 +175,7 @@ def _outputs(
     intervals: Mapping[str, Interval],
     edges: Mapping[str, Edge],
 ) -> list[tuple[Interval, Edge]]:
-    """The intervals and special values of a node's outputs. `intervals` already holds the plain
-    ones."""
+    """The intervals and special values of a node's outputs, whose plain intervals are known."""
     plain = [(intervals[name], Edge.none(intervals[name].lo)) for name in node.outputs]
     inputs = [(intervals[name], edges[name]) for name in node.inputs]
     if not inputs:
@@ -229,8 +228,7 @@ def edges_of_moved(
     op: OpSpec, inputs: Sequence[tuple[Interval, Edge]], refs: Sequence[Tensor]
 ) -> list[Edge]:
     """The special values of a data movement's outputs, copied from the inputs' elements. Elements
-    that come from no input are constants of the operator, taken from the reference outputs
-    `refs`."""
+    that come from no input are constants, taken from the reference outputs `refs`."""
     starts = np.cumsum([0, *(own.lo.numel() for own, _ in inputs)])
     places = [
         torch.arange(start, start + own.lo.numel(), dtype=torch.float64).reshape(own.lo.shape)
@@ -364,8 +362,7 @@ def _same(one: Tensor, other: Tensor) -> bool:
 
 
 def _with_edge(own: Envelope, edge: Edge) -> Envelope:
-    """The envelope with the determined special values as bounds, and the demanded signs of
-    zeros."""
+    """The envelope with the determined special values as bounds, and the signs of zeros."""
     if not own.dtype.is_float:
         return own
     special, sign = edge.special.numpy(), edge.sign.numpy()

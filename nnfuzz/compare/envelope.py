@@ -164,8 +164,7 @@ def propagate(graph: Graph, values: Mapping[str, Tensor]) -> dict[str, Interval]
 
 
 def _given(x: Tensor, dtype: DType) -> Interval:
-    """The interval of an input or weight; it includes 0 if a compiler may flush the value to
-    zero."""
+    """The interval of an input or weight. It includes 0 if a compiler may flush the value."""
     if dtype.is_float:
         size = x.abs()
         lost = (size < underflow(dtype.unit_roundoff)) & (size > 0)

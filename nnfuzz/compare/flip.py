@@ -98,7 +98,7 @@ class Blame:
 
     @property
     def importer(self) -> bool:
-        """Whether the importer is accused: the compiler is right on the same graph in another form."""
+        """Whether the importer is accused: another form of the same graph is compiled correctly."""
         return (
             self.coordinate is Coordinate.COMPILER
             and self.right is not None
@@ -190,8 +190,7 @@ def _isolates(coordinate: Coordinate, right: Target, wrong: Target, levels: Sequ
 
 
 def _form(states: Mapping[Target, State], right: Target, wrong: Target) -> Blame:
-    """Blames the exporter, or the compiler if nnfuzz wrote the form or another compiler reads it
-    right."""
+    """Blames the exporter, or the compiler if nnfuzz wrote the form or others read it right."""
     sentence = _sentence(right, wrong, states)
     other = _other(states, wrong)
     if other is not None:

@@ -25,8 +25,7 @@ class Precision:
     """Constants of a working dtype.
 
     u: unit roundoff. tiny: least magnitude safe from flushing to zero and gradual underflow.
-    greatest: largest finite number. twice: 2 for float64, where the reference has an error too;
-    else 1.
+    greatest: largest finite number. twice: 2 for float64, whose reference is inexact too, else 1.
     """
 
     dtype: torch.dtype

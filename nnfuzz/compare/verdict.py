@@ -121,7 +121,7 @@ def _values(name: str, expected: Envelope, actual: np.ndarray, wrong: np.ndarray
 
 
 def _excess(expected: Envelope, actual: np.ndarray) -> np.ndarray:
-    """Each element's distance from the envelope: floats in ULP (infinite for NaN), others absolute."""
+    """Distance of each element from the envelope: in ULP for floats (infinite for NaN)."""
     wide = actual.astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         lo, hi = (end.astype(np.float64) for end in (expected.lo, expected.hi))
