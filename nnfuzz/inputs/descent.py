@@ -1,9 +1,8 @@
-"""Gradient descent on the inputs and weights that a violated node depends on (NNSmith, Algorithm
-3).
+"""Gradient descent on the inputs and weights that a violated node depends on.
 
 A node is violated if its inputs are outside of its domain or its result is not finite. The gradient
 pass runs in float64: every value is the one computed in the graph's own dtypes, every derivative is
-that of the operator's `proxy`. So gradients flow through rounding and comparisons too.
+that of the operator's `proxy`, even at rounding and comparisons. Source: NNSmith, Algorithm 3.
 """
 
 from __future__ import annotations

@@ -123,8 +123,7 @@ class Program:
         return any(p.index and n not in self.parameters for p, n in zip(patterns, node.inputs))
 
     def ancestors(self, position: int) -> tuple[list[int], set[str]]:
-        """Positions of the nodes that a node depends on, in order, and all values that these
-        read."""
+        """Positions of a node's ancestors in order, and all values that they and the node read."""
         needed = set(self.graph.nodes[position].inputs)
         nodes = []
         for i in range(position - 1, -1, -1):
@@ -135,8 +134,7 @@ class Program:
         return nodes[::-1], needed
 
     def first_reader(self, names: set[str]) -> int:
-        """The position of the first node that reads one of the values; if none does, the node
-        count."""
+        """The position of the first node that reads one of the values, or the number of nodes."""
         for i, node in enumerate(self.graph.nodes):
             if not names.isdisjoint(node.inputs):
                 return i

@@ -239,8 +239,7 @@ def _first(
     columns: tuple[tuple[Range, ...], ...],
     wanted: Range | None,
 ) -> int | None:
-    """The first position at which the ranges of all inputs are valid together; None if there is
-    none."""
+    """The first position at which the ranges of all inputs are valid together, or None."""
     op = spec(**dict(attributes))
     rows = [_rows(d, ranges, i) for i, (d, ranges) in enumerate(zip(dtypes, columns))]
     (places,) = _in_domain(op, rows).nonzero(as_tuple=True)
