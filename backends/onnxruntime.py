@@ -57,7 +57,7 @@ _LEVELS = {
     "O2": "ORT_ENABLE_EXTENDED",
     "O3": "ORT_ENABLE_ALL",
 }
-# Messages of several error codes by which ONNX Runtime refuses a model.
+# Messages, of several error codes, with which ONNX Runtime refuses a model.
 _UNSUPPORTED = (
     "NOT_IMPLEMENTED",
     "Could not find an implementation for",
@@ -75,7 +75,7 @@ _CODE = re.compile(r"^\[\w+\] : \w+ : \w+ : ")
 _OPTIONAL = re.compile(r"\boptional\((\w+\(\w+\))\)")
 _INFERENCE = re.compile(r"Op \((\w+)\) \[\w*InferenceError\]|InferenceError")
 _PLANNED = re.compile(r"\bprovided for output\b.*\bhas shape\b|\bhas shape\b.*\bcomputed\b")
-"""Memory was planned for another shape than the computed one: shape inference was wrong."""
+"""Shape inference was wrong: memory was planned for another shape than the computed one."""
 _FIRED = re.compile(r"GraphTransformer (\S+) modified: (\d)")
 RULES = {
     "Level1_RuleBasedTransformer": (
@@ -90,13 +90,13 @@ RULES = {
         *("ClipQuantRewrite", "GemmTransposeFusion", "ReluQuantRewrite"),
     ),
 }
-"""Rewrite rules, which the log hides under the names of rule-based transformers.
+"""Rewrite rules by the rule-based transformer that runs them; the log names only transformers.
 
 Source: GenerateRewriteRules in onnxruntime/core/optimizer/graph_transformer_utils.cc.
 """
-# They run at every level, and cannot be switched off.
+# Transformers that run at every level and cannot be switched off.
 _ALWAYS = frozenset({"EnsureUniqueDQForNodeUnit", "MemcpyTransformer", "CastFloat16Transformer"})
-# Types that its Python binding has no NumPy arrays for.
+# Types that ONNX Runtime's Python binding cannot represent as NumPy arrays.
 _FOREIGN = frozenset(
     f"tensor({name})"
     for name in (
@@ -179,9 +179,8 @@ def from_ort(value):
 
 @contextlib.contextmanager
 def _captured() -> Iterator[Callable[[], str]]:
-    """Captures what is written to file descriptor 2 within the block; the log goes there and not
-    through sys.stderr. Yields a function that returns the text after the block.
-    """
+    """Captures what is written to file descriptor 2 within the block, where ONNX Runtime logs.
+    Yields a function that returns the text after the block."""
     text: list[str] = []
     with tempfile.TemporaryFile() as log:
         stderr = os.dup(2)
@@ -202,10 +201,10 @@ class OnnxRuntime(Backend):
     levels = tuple(_LEVELS)
     steps: ClassVar = STEPS
     optimisation: ClassVar[Mapping[str, str]] = _LEVELS
-    repro_model = "model"  # what the session of a repro script is made of
+    repro_model = "model"  # expression for the model in a repro script
     issue_form: ClassVar[IssueForm | None] = ONNX_RUNTIME
     preload: ClassVar[tuple[str, ...]] = ("onnxruntime",)
-    # Releases since 1.29 would tell Microsoft of every model, and leave a file .ses behind.
+    # Releases since 1.29 would report every model to Microsoft, and leave a file .ses behind.
     environment: ClassVar = {"ORT_DISABLE_TELEMETRY": "1"}
     install = 'pip install "nnfuzz[onnxruntime]"'
     distribution = "onnxruntime"
@@ -234,7 +233,7 @@ class OnnxRuntime(Backend):
         name = wanted if isinstance(wanted, str) else wanted[0]
         if name not in onnxruntime.get_available_providers():
             raise BackendUnavailable(f"this onnxruntime has no {name}: pip install onnxruntime-gpu")
-        # Where the provider's libraries or the GPU are missing, sessions are silently on the CPU.
+        # Sessions silently use the CPU if the provider's libraries or the GPU are missing.
         session = onnxruntime.InferenceSession(_trivial(), providers=self._providers())
         if name not in session.get_providers():
             raise BackendUnavailable(f"{name} does not start: is there a GPU, its driver, CUDA?")
@@ -245,7 +244,7 @@ class OnnxRuntime(Backend):
         return split_names(self.options.providers)
 
     def _check_further(self) -> None:
-        """Raises: BackendUnavailable."""
+        """Checks that the further execution providers are available. Raises: BackendUnavailable."""
         import onnxruntime as ort
 
         if self.options.provider != "cpu":
@@ -265,18 +264,18 @@ class OnnxRuntime(Backend):
                 raise BackendUnavailable(f"the plug-in {name} supports no device of this machine")
 
     def load(self, model: bytes) -> bytes:
-        """Does nothing: ONNX Runtime imports while it creates the session."""
+        """Does nothing: ONNX Runtime imports the model when it creates the session."""
         return model
 
     def draw_pipeline(self, rng: Random) -> Pipeline | None:
-        """Draws no pipeline for CUDA, where none was tried."""
+        """Draws no pipeline for CUDA, because drawn pipelines have not been tried there."""
         return draw(rng) if self.steps and self.device == "cpu" else None
 
     def build(self, module: bytes, level: str) -> Program:
         return self.build_without(module, level, ())
 
     def build_without(self, module: bytes, level: str, passes: Collection[str]) -> Program:
-        """ONNX Runtime ignores unknown names silently."""
+        """Builds without the named passes. ONNX Runtime silently ignores unknown names."""
         return self._program(module, level, passes)
 
     def _program(
@@ -287,7 +286,7 @@ class OnnxRuntime(Backend):
         severity: int = 3,
         after: str = "",
     ) -> Program:
-        """after: file for the optimised model."""
+        """Builds a program. severity: of log messages. after: file for the optimised model."""
         steps = Pipeline.parse(level).steps
         plain = self._session(module, level, passes, severity, after=after)
         ends = (*plain.get_inputs(), *plain.get_outputs())
@@ -304,9 +303,9 @@ class OnnxRuntime(Backend):
         return run
 
     def build_watched(self, module: bytes, level: str) -> tuple[Program, list[str]]:
-        """Returns the transformers in the log with the operators that the optimised model lacks.
-        Neither their rules nor which transformer removed which operator is known.
-        """
+        """Returns the program, and each transformer in the log with the operators that the
+        optimised model lacks. Neither rules nor which transformer removed which operator are
+        known."""
         with tempfile.NamedTemporaryFile(suffix=".onnx") as after:
             with _captured() as log:
                 program = self._program(module, level, (), severity=1, after=after.name)
@@ -316,7 +315,7 @@ class OnnxRuntime(Backend):
         return program, [f"{n}({group})" if group else n for n in names for group in groups]
 
     def known_passes(self, module: bytes, level: str) -> list[str]:
-        """Returns the transformers in the log; their rules are not in it."""
+        """Returns the transformers in the log, which does not name their rules."""
         return [
             n
             for n in dict.fromkeys(n for n, _ in self.logged(module, level)[1])
@@ -327,7 +326,7 @@ class OnnxRuntime(Backend):
         """Returns the transformers in the log, in the order of their last change (a level repeats
         them until nothing changes), each followed by its rules.
 
-        A transformer that raises is not in the log, so then all of the level are returned.
+        If a transformer raises, it is not in the log, so all of the level are returned.
         """
         failed, ran = self.logged(module, level)
         fired = [name for name, count in ran if count != "0"]
@@ -346,8 +345,8 @@ class OnnxRuntime(Backend):
         passes: Collection[str] = (),
         sizes: Mapping[str, int] | None = None,
     ) -> tuple[bool, list[tuple[str, str]]]:
-        """Whether the session failed, and the transformers in order, with "0" where nothing
-        changed. passes: those that are left out. sizes: fixed ones of symbolic dimensions."""
+        """Whether the session failed, and (transformer, "0" if it changed nothing), as logged.
+        passes: those to leave out. sizes: by name, fixed sizes of symbolic dimensions."""
         failed = False
         with _captured() as log:
             try:
@@ -365,7 +364,8 @@ class OnnxRuntime(Backend):
         sizes: Mapping[str, int] | None = None,
         after: str = "",
     ) -> Any:
-        """sizes: fixed sizes of symbolic dimensions. after: file for the optimised model."""
+        """Creates a session. sizes: of symbolic dimensions, by name. after: file for the optimised
+        model."""
         import onnxruntime as ort
 
         pipeline, options = Pipeline.parse(level), ort.SessionOptions()
@@ -396,7 +396,7 @@ class OnnxRuntime(Backend):
     def complaint(cls, error: CompilerError) -> Complaint:
         """Reads one line: "[ONNXRuntimeError] : code : NAME : MESSAGE".
 
-        The optional of a type is read as the type, since both are refused together.
+        optional(TYPE) is read as TYPE, since ONNX Runtime refuses both together.
         """
         if not error.error_type:
             return read_complaint(error)
@@ -468,14 +468,14 @@ def _run(session: Any, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _run_foreign(session: Any, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Runs a session with dtypes that the Python binding has no arrays for."""
+    """Runs a session with dtypes that the Python binding cannot represent as NumPy arrays."""
     names = [output.name for output in session.get_outputs()]
     results = session.run_with_ort_values(names, {n: _to_ort(a) for n, a in inputs.items()})
     return {name: _from_ort(value) for name, value in zip(names, results)}
 
 
 def _to_ort(array: np.ndarray) -> Any:
-    """An OrtValue with the elements of an array, also of dtypes that NumPy lacks."""
+    """An OrtValue with the elements of an array, also for dtypes that NumPy lacks."""
     import onnxruntime as ort
 
     raw, dtype = to_bytes(array), onnx_dtype(array)

@@ -1,8 +1,8 @@
-"""Execution providers of ONNX Runtime that take nodes before the CPU does, built in or plug-ins.
+"""Further execution providers of ONNX Runtime, which get nodes before the CPU provider does.
 
-A built-in one is named as onnxruntime.get_available_providers() does, with or without
-"ExecutionProvider". A plug-in is a Python package onnxruntime_NAME or onnxruntime_ep_NAME with the
-path of a library, which ONNX Runtime loads.
+A built-in provider has the name in onnxruntime.get_available_providers(), with or without
+"ExecutionProvider". A plug-in is a Python package onnxruntime_NAME or onnxruntime_ep_NAME that
+gives the path of a library for ONNX Runtime to load.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ CPU = "CPUExecutionProvider"
 
 
 def split_names(text: str) -> list[str]:
-    """The names in "A+B", without that of the CPU, which always comes last."""
+    """The provider names in "A+B", without the CPU's, which is always added last."""
     names = [name.strip() for name in text.split("+")]
     return [name for name in names if name and name.lower() not in ("cpu", CPU.lower())]
 
 
 def built_in(name: str) -> str:
-    """The full name of an execution provider that this onnxruntime is built with; "" if it is
-    not."""
+    """The full name of an execution provider that this onnxruntime contains, else ""."""
     import onnxruntime as ort
 
     known = {full.lower(): full for full in ort.get_available_providers()}
@@ -32,8 +31,9 @@ def built_in(name: str) -> str:
 
 @cache
 def plugin_devices(name: str) -> tuple[Any, ...]:
-    """The devices (onnxruntime.OrtEpDevice) of a plug-in, which is loaded for that; none if it has
-    none on this machine. Raises: ModuleNotFoundError if there is no package of that name.
+    """The devices (onnxruntime.OrtEpDevice) of a plug-in on this machine. Loads the plug-in.
+
+    Raises: ModuleNotFoundError if there is no package of that name.
     """
     import onnxruntime as ort
 
@@ -53,8 +53,8 @@ def plugin_devices(name: str) -> tuple[Any, ...]:
 
 
 def add_providers(options: Any, names: Any) -> dict[str, Any]:
-    """Further arguments of onnxruntime.InferenceSession for execution providers by name; what
-    plug-ins need is put into the SessionOptions."""
+    """Further arguments of onnxruntime.InferenceSession for these execution providers. Plug-ins are
+    added to the SessionOptions `options`."""
     import onnxruntime as ort
 
     built = [built_in(name) for name in names]
@@ -67,7 +67,7 @@ def add_providers(options: Any, names: Any) -> dict[str, Any]:
 
 
 SOURCES: tuple[Callable[..., Any], ...] = (built_in, plugin_devices, add_providers)
-"""What a script needs of this module, beside its constant and imports."""
+"""The functions of this module that repro scripts contain."""
 HEAD = f"""\
 import importlib
 from functools import cache

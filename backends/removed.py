@@ -1,18 +1,17 @@
-"""Finds the operators of a model that a compiler has removed from it."""
+"""Finds the operators of a model that a compiler's optimised model lacks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 MOST = 4
-"""Most operators of a group that is reported as a whole; of a larger one, its edges are reported.
-"""
+"""Most operators of a group that is reported as a whole; a larger group is reported as pairs."""
 
 
 def removed(before: bytes, after: bytes) -> list[str]:
-    """Groups of connected nodes that are removed, as "A+B"; [""] if there are none.
+    """Groups of connected nodes that were removed, as "A+B"; [""] if there are none.
 
-    A node is kept if an operator of its name computes its first output.
+    A node is kept if a node of the same operator and first output is in the other model.
     """
     import onnx
 

@@ -169,8 +169,7 @@ def _yields(
 
 
 def _operands(source: StaticModel, group: NodeGroup, spec: type[OpSpec]) -> Iterator[list[str]]:
-    """Candidates for the spec's inputs: all inputs of the node, without some of the constant
-    ones."""
+    """Candidates for the spec's inputs: those of the node, without some of the constants."""
     given = [name for name in group.operands if name]
     least, most = spec.arity()[0], spec.most_inputs()
     held = [name for name in given if name in source.types]
