@@ -54,8 +54,8 @@ _ILLEGAL = re.compile(r"typestr: \w+, has unsupported type: tensor\((\w+)\)")
 
 
 def check_exported(model, outputs):
-    """Raises: ValidationError, InferenceError or ValueError if an onnx.ModelProto is invalid, or
-    declares other outputs than the arrays that the module returns."""
+    """Checks an exported onnx.ModelProto. Raises: ValidationError, InferenceError or ValueError if
+    it is invalid, or declares other outputs than the arrays that the module returns."""
     import onnx
 
     onnx.checker.check_model(model, full_check=True)
@@ -116,7 +116,7 @@ class Exporter(OnnxRuntime):
     def _evaluated(
         self, module: Any, data: bytes, like: Sequence[np.ndarray], level: str
     ) -> Program:
-        """The model on ONNX Runtime. Raises: errors of ONNX's checker."""
+        """A program that runs the model on ONNX Runtime. Raises: errors of ONNX's checker."""
         import onnx
         from onnx.reference import ReferenceEvaluator
 
@@ -146,7 +146,7 @@ class Exporter(OnnxRuntime):
 
     @classmethod
     def complaint(cls, error: CompilerError) -> Complaint:
-        """The innermost cause, without advice."""
+        """Reads the innermost cause from the message, without advice."""
         if error.error_type.startswith("onnxruntime"):
             return super().complaint(error)
         return exporters_complaint(error)
@@ -190,7 +190,7 @@ def run(module, inputs, level):
 
 
 class TorchScript(Exporter):
-    """torch.onnx.export(dynamo=False); plain: without constant folding."""
+    """torch.onnx.export(dynamo=False); level "plain" has no constant folding."""
 
     name = "exporter-torchscript"
 
@@ -214,14 +214,13 @@ class TorchScript(Exporter):
 
 
 class Dynamo(Exporter):
-    """torch.onnx.export(dynamo=True); plain: without onnxscript's optimizer."""
+    """torch.onnx.export(dynamo=True); level "plain" does without onnxscript's optimizer."""
 
     name = "exporter-dynamo"
     preload = ("torch", "onnxscript", "torch.onnx._internal.exporter._core", *Exporter.preload[1:])
 
     def versions(self) -> dict[str, str]:
-        """Also caches the exporter's table of functions, which it would build for every model (0.5
-        s)."""
+        """Also caches the exporter's table of functions, which takes 0.5 s for every model."""
         with contextlib.suppress(ImportError, AttributeError):
             registration = importlib.import_module("torch.onnx._internal.exporter._registration")
             table = registration.ONNXRegistry.from_torchlib
@@ -344,7 +343,7 @@ def ran(source: Any, arguments: Sequence[Any]) -> list[Any]:
 
 
 def example(source: Any) -> tuple[tuple[Any, ...], list[Any]]:
-    """Tensors on which the module runs, and its results: zeros, or ones if zeros fail.
+    """Example tensors for the module (zeros, or ones if zeros fail), and its results.
 
     Raises: NotImplementedError if the module runs on neither.
     """

@@ -119,7 +119,7 @@ class Iree(Backend):
 
     @classmethod
     def complaint(cls, error: CompilerError) -> Complaint:
-        """The first diagnostic, with the first ONNX operator that it quotes."""
+        """Reads the first diagnostic, and the first ONNX operator that it quotes."""
         match = _ERROR.search(error.message)
         if match is None:
             return read_complaint(error)

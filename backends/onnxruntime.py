@@ -75,7 +75,7 @@ _CODE = re.compile(r"^\[\w+\] : \w+ : \w+ : ")
 _OPTIONAL = re.compile(r"\boptional\((\w+\(\w+\))\)")
 _INFERENCE = re.compile(r"Op \((\w+)\) \[\w*InferenceError\]|InferenceError")
 _PLANNED = re.compile(r"\bprovided for output\b.*\bhas shape\b|\bhas shape\b.*\bcomputed\b")
-"""Shape inference was wrong: memory was planned for another shape than the computed one."""
+"""Messages about wrong shape inference: memory was planned for another shape than computed."""
 _FIRED = re.compile(r"GraphTransformer (\S+) modified: (\d)")
 RULES = {
     "Level1_RuleBasedTransformer": (
@@ -90,7 +90,7 @@ RULES = {
         *("ClipQuantRewrite", "GemmTransposeFusion", "ReluQuantRewrite"),
     ),
 }
-"""Rewrite rules by the rule-based transformer that runs them; the log names only transformers.
+"""Rule-based transformer -> rewrite rules that it runs; the log names only the transformer.
 
 Source: GenerateRewriteRules in onnxruntime/core/optimizer/graph_transformer_utils.cc.
 """
@@ -304,8 +304,8 @@ class OnnxRuntime(Backend):
 
     def build_watched(self, module: bytes, level: str) -> tuple[Program, list[str]]:
         """Returns the program, and each transformer in the log with the operators that the
-        optimised model lacks. Neither rules nor which transformer removed which operator are
-        known."""
+        optimised model lacks. The log does not tell which transformer or rule removed which
+        operator."""
         with tempfile.NamedTemporaryFile(suffix=".onnx") as after:
             with _captured() as log:
                 program = self._program(module, level, (), severity=1, after=after.name)
@@ -364,8 +364,7 @@ class OnnxRuntime(Backend):
         sizes: Mapping[str, int] | None = None,
         after: str = "",
     ) -> Any:
-        """Creates a session. sizes: of symbolic dimensions, by name. after: file for the optimised
-        model."""
+        """Creates a session. sizes: of symbolic dimensions. after: file for the optimised model."""
         import onnxruntime as ort
 
         pipeline, options = Pipeline.parse(level), ort.SessionOptions()

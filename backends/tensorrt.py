@@ -28,7 +28,10 @@ from nnfuzz.backend.issue_form import IssueForm
 from .issue_forms import TENSORRT, TENSORRT_RTX
 
 _FLAGS = {
-    "version_compatible": ("VERSION_COMPATIBLE", "EXCLUDE_LEAN_RUNTIME"),  # not in the package
+    "version_compatible": (
+        "VERSION_COMPATIBLE",
+        "EXCLUDE_LEAN_RUNTIME",
+    ),  # the package lacks the lean runtime
     "refittable": ("REFIT",),
 }
 _UNSUPPORTED = re.compile(
@@ -81,7 +84,7 @@ _EXECUTED = """\
 
 
 class ParserError(RuntimeError):
-    """An error of the form "CODE at OPERATOR in FILE:FUNCTION: MESSAGE"."""
+    """A message of the form "CODE at OPERATOR in FILE:FUNCTION: MESSAGE"."""
 
 
 class BuilderError(RuntimeError):

@@ -243,8 +243,7 @@ class TorchCompile(Backend):
         return program
 
     def fired_passes(self, module: Any, level: str) -> list[str]:
-        """Returns all stages that settings switch off, because Inductor does not report which
-        changed anything."""
+        """Returns all stages that settings can switch off: Inductor reports no changes."""
         generated = _BACKENDS.get(Pipeline.parse(level).level) == "inductor"
         return list(_SWITCHES) if generated else []
 

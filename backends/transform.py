@@ -42,8 +42,9 @@ from .onnxruntime import OnnxRuntime
 
 
 def check_transformed(before, after, standard=True):
-    """Raises: ValidationError, InferenceError or ValueError if `after` is no valid model with the
-    inputs and outputs of `before`. standard: whether ONNX's checker knows all of its operators."""
+    """Raises ValidationError, InferenceError or ValueError if the optimised model `after` is
+    invalid, or has other inputs and outputs than `before`. standard: whether ONNX's checker knows
+    all operators."""
     import onnx
 
     if standard:

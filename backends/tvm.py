@@ -250,8 +250,7 @@ class Tvm(Backend):
         return [name for name in dict.fromkeys(watch.ran) if name not in _WHOLE]
 
     def fired_passes(self, module: _Module, level: str) -> list[str]:
-        """Compares the module before and after every pass. Returns passes that change it or
-        raise."""
+        """Returns the passes that change the module, which is compared after each, or raise."""
         watch = _watch()
         with contextlib.suppress(Exception):
             self._build(module, level, [watch])

@@ -150,7 +150,8 @@ def half_weights(tvm: Any, module: Any) -> Any:
 
 
 def source_of(pipelines: Iterable[Pipeline]) -> str:
-    """DRAWN of a repro script: by pipeline, passes, options of the PassContext, other options."""
+    """Source of DRAWN in a repro script: pipeline -> (passes, PassContext options, other
+    options)."""
     lines = ["DRAWN = {"]
     for pipeline in pipelines:
         lines += [f"    {str(pipeline)!r}: (", "        ["]

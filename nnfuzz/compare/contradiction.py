@@ -1,5 +1,5 @@
-"""Groups results that agree, and finds mismatches that onnx.reference confirms: nnfuzz's own
-reference may be wrong there, so no compiler is accused."""
+"""Groups results that agree, and finds wrong outputs on which onnx.reference agrees with the
+target: nnfuzz's own reference may be wrong there, so no compiler is accused."""
 
 from __future__ import annotations
 

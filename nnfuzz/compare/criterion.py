@@ -84,7 +84,7 @@ class Criterion:
 
 
 def _rounded(envelope: Envelope) -> np.ndarray:
-    """The reference as the output's dtype can represent it: infinite where a float overflows."""
+    """The reference, infinite where the dtype overflows; discrete ones in the output's dtype."""
     with np.errstate(over="ignore"):
         held = envelope.ref.astype(envelope.dtype.numpy)
     return (

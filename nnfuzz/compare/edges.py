@@ -175,7 +175,7 @@ def _outputs(
     intervals: Mapping[str, Interval],
     edges: Mapping[str, Edge],
 ) -> list[tuple[Interval, Edge]]:
-    """The intervals and special values of a node's outputs, whose plain intervals are known."""
+    """A node's output intervals and special values. intervals: also those of the plain outputs."""
     plain = [(intervals[name], Edge.none(intervals[name].lo)) for name in node.outputs]
     inputs = [(intervals[name], edges[name]) for name in node.inputs]
     if not inputs:
@@ -209,7 +209,7 @@ def _outputs(
 def _carried(
     op: OpSpec, inputs: Sequence[tuple[Interval, Edge]], outputs: int
 ) -> Sequence[Edge | None]:
-    """For an operator that propagates NaN: NaN in every result that depends on a NaN.
+    """NaN as special value of each result that depends on a NaN, if the operator propagates NaN.
 
     The operator runs on ones, with and without the NaN. Returns None per output if there is no NaN.
     """

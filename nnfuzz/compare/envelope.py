@@ -376,7 +376,7 @@ def _widened(
             return interval
     lo, hi = interval.lo - radius, interval.hi + radius
     if isinstance(op, Summing) and op.adding and all(bool((b.lo >= 0).all()) for b in inputs):
-        lo = lo.clamp(min=0)  # no order of summation makes a negative number of others
+        lo = lo.clamp(min=0)  # a sum of nonnegative numbers is nonnegative in any order
     return _clipped(op, interval, Interval(lo, hi, interval.any), precision)
 
 
@@ -388,7 +388,7 @@ def _own(op: OpSpec, precision: Precision, far: Tensor, radius: Tensor) -> Tenso
 
 
 REFERENCE = 2.0
-"""PyTorch's error in float64 for a `sharp` operator, in unit roundoffs: one ULP."""
+"""PyTorch's error in float64 for operators with OpSpec.sharp, in unit roundoffs: one ULP."""
 
 
 def _clipped(op: OpSpec, interval: Interval, wide: Interval, precision: Precision) -> Interval:

@@ -185,7 +185,7 @@ def _flips(
 def _isolates(coordinate: Coordinate, right: Target, wrong: Target, levels: Sequence[str]) -> bool:
     if differing(right, wrong) != (coordinate.value,):
         return False
-    # A node that optimisation happens to remove is not the optimiser's fault.
+    # A level that is right because it removed the faulty node does not accuse the optimiser.
     return coordinate is not Coordinate.PIPELINE or simpler(right, wrong, levels)
 
 
@@ -218,7 +218,7 @@ def _compiler(states: Mapping[Target, State], wrong: Target, bad: int, ran: int)
 
 
 def _other(states: Mapping[Target, State], wrong: Target) -> Target | None:
-    """A target of another compiler, or an arbiter, that is right on the same form."""
+    """A target of another compiler, or onnx.reference, that is right on the same form."""
     return next(
         (
             target

@@ -111,7 +111,8 @@ class Distance:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """The values of targets at one element. reference: float64, or exact for integers."""
+    """All targets' distances at one element. reference: its value in float64, or exact for
+    integers."""
 
     reference: Number
     rows: dict[Target, Distance]

@@ -48,7 +48,7 @@ def judged(
     outputs: Mapping[Target, Arrays],
     independent: Iterable[Iterable[Target]] = (),
 ) -> Verdict:
-    """`judge` for given envelopes: adds the nodes at which comparability is lost, but no widths."""
+    """The verdict for given envelopes, with `losses` but without `widths`. See `judge`."""
     plain = verdict(bounds.envelopes, outputs, independent)
     return replace(plain, defined=bounds.defined, losses=losses(bounds, plain.partial))
 
@@ -58,7 +58,7 @@ def verdict(
     outputs: Mapping[Target, Arrays],
     independent: Iterable[Iterable[Target]] = (),
 ) -> Verdict:
-    """The verdict for given envelopes and outputs, with neither losses nor widths. See `judge`."""
+    """The verdict for given envelopes, with neither `losses` nor `widths`. See `judge`."""
     mismatches = {target: compare(envelope, arrays) for target, arrays in outputs.items()}
     groups = [[t for t in group if t in mismatches] for group in independent]
     groups = [group for group in groups if group]
@@ -121,7 +121,7 @@ def _values(name: str, expected: Envelope, actual: np.ndarray, wrong: np.ndarray
 
 
 def _excess(expected: Envelope, actual: np.ndarray) -> np.ndarray:
-    """Distance of each element from the envelope: in ULP for floats (infinite for NaN)."""
+    """Distance of each element from the envelope: floats in ULP (NaN: infinite), others as is."""
     wide = actual.astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         lo, hi = (end.astype(np.float64) for end in (expected.lo, expected.hi))

@@ -108,7 +108,7 @@ class Descent:
         return moved
 
     def undo(self) -> None:
-        """Undo the last step and make smaller steps from now on. `values` is left to the caller."""
+        """Undo the last step and make smaller steps from now on. The caller restores `values`."""
         self.theta = self._before
         self.rate *= HALVED
 

@@ -185,7 +185,7 @@ BOUNDARIES = tuple(
 )
 """Powers of two at which a narrower dtype starts to lose integers."""
 GREATEST = 10
-"""Only this many of the greatest boundaries within the range are drawn."""
+"""A boundary is drawn from this many of the greatest ones in the range."""
 BESIDE = 5
 """Greatest distance of an integer from its boundary."""
 TAME_INTEGERS: tuple[tuple[float, Range], ...] = ((0.6, (1, 9)), (0.4, (-8, 8)))

@@ -49,7 +49,7 @@ Values = dict[str, Tensor]
 class Program:
     """Runs the nodes of a graph with PyTorch and stops at the first one that is violated.
 
-    Values are tensors in the carriers of their dtypes (nnfuzz.operators.carriers).
+    Dtypes in which PyTorch cannot compute are held in wider ones (nnfuzz.operators.carriers).
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -209,7 +209,7 @@ AMPLIFIED = 32
 
 
 def tolerance(inputs: list[Tensor]) -> float:
-    """Distance from a discontinuity below which rounding may decide, for a node's inputs."""
+    """Distance from a discontinuity below which rounding may decide, given a node's inputs."""
     floats = [x for x in inputs if x.is_floating_point() and x.numel()]
     if not floats:
         return 0.0

@@ -170,7 +170,7 @@ def _widened(
     ranges: list[Range],
     wanted: Range | None,
 ) -> list[Range]:
-    """The ranges, with those replaced by ANY_RANGE that are unnecessary, as for a dividend."""
+    """The ranges, replaced by ANY_RANGE where they are unnecessary, as for a dividend."""
     fits = _valid_on_samples if pointwise(op) else _by_numbers
     for i, (dtype, pattern) in enumerate(zip(dtypes, op.patterns(len(dtypes)))):
         if have[i] == ANY_RANGE and not dtype.is_bool and not pattern.index:
@@ -262,7 +262,7 @@ def _table(
     options: tuple[tuple[Range, ...], ...],
     wanted: Range | None,
 ) -> list[list[int]]:
-    """Positions of the valid combinations of ranges, one position per input."""
+    """The valid combinations of ranges, each as one position per input."""
     op = spec(**dict(attributes))
     rows = [_rows(d, ranges, i) for i, (d, ranges) in enumerate(zip(dtypes, options))]
     places = torch.cartesian_prod(*map(torch.arange, map(len, options))).reshape(-1, len(rows))
@@ -291,7 +291,7 @@ def _as_wanted(op: OpSpec, samples: Sequence[torch.Tensor], wanted: Range | None
 
 
 def _steep(term: torch.Tensor) -> torch.Tensor:
-    """Mask of the samples between whose neighbouring points a domain term may be positive."""
+    """Mask of the samples where a domain term may be positive between neighbouring points."""
     before, behind = term[..., :-1], term[..., 1:]
     return (torch.maximum(before, behind) + (behind - before).abs() / 2 > 0).any(-1)
 

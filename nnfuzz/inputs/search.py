@@ -200,8 +200,8 @@ class _Search:
         return time.process_time() - self.cpu > self.settings.seconds
 
     def _draw(self, wanted: dict[str, Range], restart: int) -> tuple[Values, Violation | None]:
-        """New values of all parameters; the first time, violated nodes get moderate ones
-        instead."""
+        """New values of all parameters. In the first attempt, those of violated nodes become
+        moderate."""
         self.draws += 1
         calm = max(restart, int(self.settings.moderate))
         values: Values = {}

@@ -140,7 +140,7 @@ class Emitter:
         self.earlier += node.outputs
 
     def _deliver(self, name: str, wanted: str, start: int, shared: bool) -> None:
-        """Gives the value `name` the name `wanted`; by an Identity if older nodes compute it."""
+        """Renames a value to `wanted`, or copies it if it is shared or older than node `start`."""
         made = {output for proto in self.nodes[start:] for output in proto.output}
         if shared or name not in made:
             self.nodes.append(protos.node("Identity", [name], [wanted]))

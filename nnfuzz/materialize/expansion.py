@@ -148,7 +148,7 @@ class _Expanding:
         return [*states, *(self._stacked(parts, 0) for parts in zip(*collected))]
 
     def _decided(self, name: str) -> np.ndarray:
-        """The single element of a constant. Raises: Unknown if the value is no such constant."""
+        """The single element of a constant. Raises: Unknown if there is no such constant."""
         array = self._known(name)
         if array is None or array.size != 1:
             raise Unknown(f"{name}, which decides on the turns, is not known")

@@ -15,7 +15,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import protos
 
 MAX_NUMEL = 1 << 20
-"""Default for the most elements of a value."""
+"""Default limit on the number of elements of a value."""
 TELLING = 1 << 12
 """Shape inference sees the elements of constants with at most so many elements."""
 
@@ -45,7 +45,7 @@ class Facts:
     given: Arrays = field(default_factory=dict)
     """Values of model inputs that may determine shapes."""
     largest: int = MAX_NUMEL
-    """The most elements of a value in a graph."""
+    """Limit on the number of elements of a value."""
     uncomputed: set[str] = field(default_factory=set)
     """Outputs of nodes that onnx.reference cannot run, so that they need a spec."""
 
@@ -97,7 +97,7 @@ def evaluated_node(
 def drawn(
     found: Facts, node: onnx.NodeProto, needed: Iterable[str], values: Arrays, scale: int
 ) -> Arrays:
-    """The outputs of a node for `values`, known constants and random numbers 0 and `scale`."""
+    """The outputs of a node for `values` and known constants; other inputs are 0 or `scale`."""
     rng, fed = np.random.default_rng(0), dict(values)
     for name in needed:
         if name in found.constants:

@@ -84,7 +84,7 @@ def _offered(declared: Choice, op: OpSpec, takes: Sequence[TensorType]) -> list[
     try:
         options = declared.options
         return [*found, *((options(op, *takes) if callable(options) else options) or ())]
-    except Exception:  # they are a function of attributes that are wrong as yet
+    except Exception:  # options may depend on attributes that are not valid yet
         return found
 
 

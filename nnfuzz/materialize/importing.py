@@ -266,7 +266,8 @@ def _undescribed(source: StaticModel, region: NodeGroup) -> BoundOperator:
 def _kept(
     source: StaticModel, region: NodeGroup
 ) -> tuple[onnx.GraphProto, list[str], list[TensorType], list[TensorType]]:
-    """The region as an ONNX graph with its small constants, its other inputs, and all types."""
+    """A region with its small constants as an ONNX graph; its other inputs; all inputs' and
+    outputs' types."""
     kept = [n for n in region.inputs if n in source.constants]
     small = {name for name in kept if source.constants[name].size <= SMALL}
     inputs = [name for name in region.inputs if name not in small]

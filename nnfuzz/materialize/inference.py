@@ -57,9 +57,9 @@ def infer(
     given: Arrays = MappingProxyType({}),
     largest: int = MAX_NUMEL,
 ) -> Facts:
-    """Infers the values of a graph whose inputs have static types.
+    """Infers types and constants in a graph whose inputs have static types.
 
-    given: values for inputs that determine shapes. largest: see Facts.
+    given: values for inputs that determine shapes. largest: most elements of a value.
     """
     found = Facts(opset, given=given, largest=largest)
     declared = {i.name: i.type for i in (*graph.value_info, *graph.output)}

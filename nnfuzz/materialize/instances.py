@@ -26,7 +26,7 @@ from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.operator import OpSpec, flatten
 
 MISTYPED = 10.0
-"""Distance between an instance and a node that is added if an output has another type."""
+"""Added to the distance between an instance and a node for each output of another type."""
 CONSTANTS = 5
 """Most constant inputs for which both uses, as operand and as attribute, are tried."""
 
@@ -56,7 +56,7 @@ def by_name(source: StaticModel, group: NodeGroup, spec: type[OpSpec]) -> BoundO
 
 
 def _read(source: StaticModel, group: NodeGroup, spec: type[OpSpec]) -> BoundOperator:
-    """`by_name`, which raises an exception if there is no instance."""
+    """`by_name`, but raises an exception if there is no instance."""
     fields, inputs = _fields(source, group, spec)
     takes = [source.types[n] for n in inputs]
     gives = [source.types[n] for n in group.results if n]
@@ -141,7 +141,7 @@ def _checked(source: StaticModel, group: NodeGroup, op: OpSpec, inputs: list[str
 
 
 def _undeclared(op: OpSpec) -> Iterator[str]:
-    """Attributes with a single declared option and another value."""
+    """Names of attributes whose value differs from their only declared option."""
     fixed = (
         (name, declared.options)
         for name, declared in op.declared.items()

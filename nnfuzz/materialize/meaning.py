@@ -49,7 +49,7 @@ class Lowered:
 
 
 def lowering(op: OpSpec, inputs: Sequence[str], source: StaticModel) -> Lowered:
-    """The lowering of an instance that reads these values. Raises: any exception of `onnx`."""
+    """The lowering of an instance that reads these values. Raises: any exception of `op.onnx`."""
     gives = op.type_transfer(*(source.types[n] for n in inputs))
     outputs = tuple(f"result_{i}" for i in range(len(gives)))
     emit = Emitter(source.opset, source.types)

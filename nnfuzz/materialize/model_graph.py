@@ -91,7 +91,7 @@ def _shown(attribute: AttributeProto) -> Any:
         return _tensor(attribute.t)
     try:
         value = helper.get_attribute_value(attribute)
-    except ValueError:  # of a type that ONNX does not know, or of a function's caller
+    except ValueError:  # a type unknown to ONNX, or an attribute of a function's caller
         value = None
     if value is None:
         return "?"

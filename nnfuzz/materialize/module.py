@@ -20,8 +20,8 @@ Values = Mapping[str, Tensor]
 class Interpreter:
     """Runs the nodes of a graph one after the other, in whatever dtype the inputs have.
 
-    Values are tensors in the carriers of their dtypes (nnfuzz.operators.carriers). Create it once
-    for a graph that runs often.
+    Dtypes in which PyTorch cannot compute are held in wider ones (nnfuzz.operators.carriers).
+    Create it once for a graph that runs often.
     """
 
     def __init__(self, graph: Graph) -> None:

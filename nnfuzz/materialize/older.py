@@ -29,11 +29,11 @@ WERE_ATTRIBUTES: Mapping[str, tuple[int, tuple[str, ...]]] = {
 """Operator -> the opset at which its second and later inputs became inputs, and the names of the
 attributes that they were before."""
 FLATTENING = frozenset({"Softmax", "LogSoftmax", "Hardmax"})
-"""Before opset 13 these worked on all axes from `axis` on; for the last axis both are the same."""
+"""Before opset 13 these worked on all axes from `axis` on; for the last axis nothing changed."""
 _MEANS_OTHERWISE = {"Scan": 9, "Resize": 11, "OneHot": 11}
-"""Operators that meant something else, or less, before an opset, with the same signature."""
+"""Operator -> opset before which it meant something else, or less, with the same signature."""
 _OF_EQUAL_SHAPES = {"Sum": 8, "Max": 8, "Min": 8, "Mean": 8}
-"""Operators that did not broadcast before an opset."""
+"""Operator -> opset before which it did not broadcast."""
 
 
 class NotWritten(LookupError):

@@ -44,9 +44,8 @@ def regions(
 ) -> tuple[list[NodeGroup], set[int]]:
     """The groups in topological order, and the positions of all nodes that are left out.
 
-    types: of all values that a graph can hold. lost: positions of nodes that cannot be imported;
-    nodes that depend on them may follow. outputs: the model's outputs. constants: values that may
-    stay inside of a group.
+    types: of all values that a graph can hold. lost: positions of nodes that cannot be imported.
+    outputs: the model's outputs. constants: values that may stay inside of a group.
     """
     read = [reads(node) for node in nodes]
     held = {*types, *constants}

@@ -33,7 +33,7 @@ class NothingComputed(OnnxImportError):
 
 @dataclass(frozen=True)
 class StaticModel:
-    """A model made static.
+    """A model in which every value has a known type and constants are no nodes.
 
     types: of all values that a graph can hold. constants: values that do not depend on the inputs'
     elements. computed: the constants that nodes compute from the inputs' shapes. inputs: the
@@ -147,8 +147,8 @@ def reason_for_nothing(reasons: tuple[tuple[str, str], ...]) -> str:
 
 
 def _free(graph: onnx.GraphProto) -> onnx.GraphProto:
-    """A copy of the graph in which no input is a constant, as in old models, and DequantizeLinear
-    has no int32 zero points, which must be 0."""
+    """A copy of the graph without inputs that are constants (old models list these), and without
+    int32 zero points of DequantizeLinear, which must be 0."""
     copy = onnx.GraphProto()
     copy.CopyFrom(graph)
     constants = {t.name: t for t in graph.initializer}
