@@ -56,15 +56,15 @@ def refuting(
         if name not in outputs or not _agrees(admitted[name], outputs[name], dtype, deviations)
     }
     rest = [name for name in dtypes if name not in refuted]
-    strange = {n: _strange(admitted[n], outputs[n], dtypes[n], deviations) for n in rest}
+    strange = {n: _unrepresentable(admitted[n], outputs[n], dtypes[n], deviations) for n in rest}
     strange = {name: mask for name, mask in strange.items() if mask.any()}
     if strange:
         undefined = {n: e.any for n, e in envelopes(graph, params).items()}
         refuted |= {name for name, mask in strange.items() if not (mask <= undefined[name]).all()}
-    return refuted | _without_decided(graph, params, {name: outputs[name] for name in rest})
+    return refuted | _lacking_special(graph, params, {name: outputs[name] for name in rest})
 
 
-def _without_decided(graph: Graph, params: Arrays, outputs: Arrays) -> set[str]:
+def _lacking_special(graph: Graph, params: Arrays, outputs: Arrays) -> set[str]:
     """Names of the outputs that lack a NaN or infinity which ONNX or IEEE 754 prescribes.
 
     A correct compiler returns these in a narrower dtype, too.
@@ -186,7 +186,7 @@ def _agrees(
     return not outside(expected, actual).any()
 
 
-def _strange(
+def _unrepresentable(
     expected: Envelope, actual: np.ndarray, own: DType, deviations: Collection[Deviation]
 ) -> np.ndarray:
     """Mask of the wrong integers that no other dtype of the deviations can hold."""

@@ -105,7 +105,7 @@ def enveloped_at_edges(graph: Graph, params: Arrays) -> Enclosure:
         for name in (*graph.inputs, *graph.weights):
             intervals[name], edges[name] = _given(values[name], graph.type(name).dtype)
         for node in graph.nodes:
-            here = intervals | _left_out(node, intervals, edges)
+            here = intervals | _without_ignored(node, intervals, edges)
             node_intervals(graph, node, values, here)
             intervals.update((name, here[name]) for name in node.outputs)
             made = _outputs(graph, node, values, intervals, edges)
@@ -129,7 +129,7 @@ def _unmasked(own: Interval, edge: Edge) -> Interval:
     return Interval(own.lo, own.lo if own.exact else own.hi, mask if bool(mask.any()) else None)
 
 
-def _left_out(
+def _without_ignored(
     node: Node, intervals: Mapping[str, Interval], edges: Mapping[str, Edge]
 ) -> dict[str, Interval]:
     """The node's operands with -inf replaced by a finite number, if the operator ignores -inf. The

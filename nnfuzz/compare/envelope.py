@@ -215,7 +215,7 @@ def _entering(
     """
     interval = intervals[name]
     precision = PRECISIONS.get(graph.type(name).dtype)
-    if precision is None or not _joins(node, name, intervals):
+    if precision is None or not _may_fuse(node, name, intervals):
         return interval
     maker = next((n for n in graph.nodes if name in n.outputs), None)
     if maker is None or maker.op.exactness != "sum":
@@ -226,7 +226,7 @@ def _entering(
     if node.op.joining != "term":
         return interval
     others = [intervals[n] for n in node.inputs if n != name]
-    return _begun(interval, maker.op, inputs, others, precision)
+    return _started_with_addend(interval, maker.op, inputs, others, precision)
 
 
 def _settled(interval: Interval, dtype: DType) -> Interval:
@@ -368,7 +368,7 @@ def _widened(
         radius = torch.full_like(ref, radius)
     # Radius 0 means exact, except below `tiny`, where the product with u may itself underflow.
     inexact = (radius != 0) | ((far != 0) & (far.abs() < precision.tiny))
-    radius = radius + _own(op, precision, far, radius) + precision.tiny
+    radius = radius + _own_error(op, precision, far, radius) + precision.tiny
     radius = torch.where(inexact, radius, 0.0)
     if op.exactness and alone:
         radius = radius.masked_fill(_error_free(op, precision, interval, inputs), 0.0)
@@ -380,7 +380,7 @@ def _widened(
     return _clipped(op, interval, Interval(lo, hi, interval.any), precision)
 
 
-def _own(op: OpSpec, precision: Precision, far: Tensor, radius: Tensor) -> Tensor | float:
+def _own_error(op: OpSpec, precision: Precision, far: Tensor, radius: Tensor) -> Tensor | float:
     """The rounding error of the reference itself, which matters only for outputs in float64."""
     if precision.twice == 1:
         return 0.0
@@ -432,7 +432,7 @@ def _error_free(
 # -- operators that a compiler may fuse into the sum before them (`OpSpec.joining`) ---------------
 
 
-def _joins(node: Node, name: str, intervals: Mapping[str, Interval]) -> bool:
+def _may_fuse(node: Node, name: str, intervals: Mapping[str, Interval]) -> bool:
     """Whether a compiler may fuse a node with the sum that computes its input `name`."""
     if not node.op.joining or len(set(node.inputs)) == 1:
         return False
@@ -441,11 +441,11 @@ def _joins(node: Node, name: str, intervals: Mapping[str, Interval]) -> bool:
     return not all(is_single_integer(intervals[n]) for n in node.inputs)
 
 
-NEXT = 0.25
+HALF_ULP = 0.25
 """Half a unit in the last place of x is at least 0.5 times unit roundoff times x; 0.25 is safe."""
 
 
-def _begun(
+def _started_with_addend(
     interval: Interval,
     maker: OpSpec,
     inputs: Sequence[Interval],
@@ -466,7 +466,7 @@ def _begun(
         if _fits(other, interval):
             size = other.far().abs()
             error = precision.twice * sum_radius(precision.u, steps, size)
-            error = torch.where(terms < NEXT * precision.u * size, 0.0, error)
+            error = torch.where(terms < HALF_ULP * precision.u * size, 0.0, error)
             interval = Interval(interval.lo - error, interval.hi + error, interval.any)
     return interval
 

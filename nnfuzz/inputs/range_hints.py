@@ -48,7 +48,7 @@ def range_hints(
     with torch.inference_mode():
         for node in reversed(graph.nodes):
             wanted = _of_outputs(node, found)
-            if wanted is not None or _particular(node.op):
+            if wanted is not None or _partly_undefined(node.op):
                 _add_hints(graph, node, wanted, found, rng, shuffled)
     return found | {name: _cut(found[name], hard) for name, hard in (bounds or {}).items()}
 
@@ -61,7 +61,7 @@ def _of_outputs(node: Node, found: RangeHints) -> Range | None:
     return (lo, hi) if lo <= hi else wanted[0]
 
 
-def _particular(op: OpSpec) -> bool:
+def _partly_undefined(op: OpSpec) -> bool:
     """Whether the operator is undefined for some moderate numbers."""
     return bool(op.valid) or (pointwise(op) and type(op).domain is not OpSpec.domain)
 
@@ -89,8 +89,8 @@ def _add_hints(
     options = _options(node.op, dtypes, have)
     if not all(options):
         return
-    for goal in (wanted, None) if wanted is not None and _particular(node.op) else (wanted,):
-        ranges = None if shuffled else _alike(node.op, dtypes, options, goal)
+    for goal in (wanted, None) if wanted is not None and _partly_undefined(node.op) else (wanted,):
+        ranges = None if shuffled else _same_ranges(node.op, dtypes, options, goal)
         ranges = ranges or _mixed(node.op, dtypes, options, goal, rng)
         if ranges is not None:
             ranges = _widened(node.op, dtypes, have, ranges, goal)
@@ -116,7 +116,7 @@ def _options(
     ]
 
 
-def _alike(
+def _same_ranges(
     op: OpSpec,
     dtypes: Sequence[DType],
     options: Sequence[Sequence[Range]],

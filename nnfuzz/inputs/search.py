@@ -183,9 +183,9 @@ class _Search:
             for attempt in range(self.settings.draws if restart == 0 else 1):
                 values, violation = self._draw(wanted, restart + attempt)
                 if violation is None:
-                    return self._steadied(values, wanted)
+                    return self._stabilised(values, wanted)
             if violation is not None and self.settings.steps and self._descend(values, violation):
-                return self._steadied(values, wanted)
+                return self._stabilised(values, wanted)
             if self._late():
                 break
         return self._not_found()
@@ -258,7 +258,7 @@ class _Search:
 
     # -- the second objective -----------------------------------------------------------------
 
-    def _steadied(self, values: Values, wanted: dict[str, Range]) -> Found:
+    def _stabilised(self, values: Values, wanted: dict[str, Range]) -> Found:
         """Valid values with fewer unstable elements if some are found soon; else `values`."""
         best, share = values, self._share(values)
         for i in range(self.settings.redraws):

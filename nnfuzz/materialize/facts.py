@@ -16,7 +16,7 @@ from nnfuzz.materialize import protos
 
 MAX_NUMEL = 1 << 20
 """Default limit on the number of elements of a value."""
-TELLING = 1 << 12
+MOST_SHOWN = 1 << 12
 """Shape inference sees the elements of constants with at most so many elements."""
 
 Types = Mapping[str, onnx.TypeProto]
@@ -73,7 +73,7 @@ def outputs_of(
     schema = protos.schema_of(node, found.opset)
     types = {name: found.types[name] for name in needed}
     known = {n: found.constants[n] for n in types if n in found.constants} | dict(more or {})
-    data = {n: protos.constant_proto(n, a) for n, a in known.items() if a.size <= TELLING}
+    data = {n: protos.constant_proto(n, a) for n, a in known.items() if a.size <= MOST_SHOWN}
     versions = protos.imports(node, found.opset).items()
     imports = [onnx.OperatorSetIdProto(domain=d, version=v) for d, v in versions]
     return shape_inference.infer_node_outputs(schema, node, types, data, None, imports)

@@ -99,7 +99,7 @@ def _step(found: Facts, node: onnx.NodeProto, declared: Types) -> None:
     missing = [n for n in node.output if n and n not in outputs]
     if missing:
         raise Unknown(f"the type of {missing[0]} is not known")
-    if node.op_type == "Reshape" and not _as_many(found.types[needed[0]], outputs):
+    if node.op_type == "Reshape" and not _equally_many(found.types[needed[0]], outputs):
         raise Unknown("the result has another number of elements")
     found.types.update(outputs)
     _computed(found, node, needed)
@@ -141,7 +141,7 @@ def _inside(found: Facts, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
     return {name: inner.types[name] for name in node.output if name}
 
 
-def _as_many(taken: onnx.TypeProto, given: Types) -> bool:
+def _equally_many(taken: onnx.TypeProto, given: Types) -> bool:
     """Whether two tensors have equally many elements, which ONNX's inference does not check."""
     types = [expressed(taken), *map(expressed, given.values())]
     return None in types or len({t.numel for t in types if t is not None}) == 1
@@ -174,7 +174,7 @@ def _folds(found: Facts, node: onnx.NodeProto, needed: Iterable[str]) -> bool:
     """Computes a node whose results do not depend on elements of inputs. Returns whether it did."""
     needed = list(needed)
     by_shape = node.op_type in READ_SHAPES and is_static(found.types[needed[0]])
-    if node.op_type in RANDOM or not (by_shape or _telling(found, node, needed)):
+    if node.op_type in RANDOM or not (by_shape or _describes_shapes(found, node, needed)):
         return False
     fed = {n: found.constants[n] for n in needed if n in found.constants}
     if by_shape and not fed:
@@ -193,7 +193,7 @@ def _folds(found: Facts, node: onnx.NodeProto, needed: Iterable[str]) -> bool:
     return True
 
 
-def _telling(found: Facts, node: onnx.NodeProto, needed: Iterable[str]) -> bool:
+def _describes_shapes(found: Facts, node: onnx.NodeProto, needed: Iterable[str]) -> bool:
     """Whether all inputs of a node are small constants that describe shapes and are no weights."""
     if not all(name in found.constants for name in needed):
         return False

@@ -18,7 +18,7 @@ import torch
 
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize.guessing import guessed
-from nnfuzz.materialize.meaning import DEAREST, defaults, difference, lowering, means
+from nnfuzz.materialize.meaning import COSTLIEST, defaults, difference, lowering, means
 from nnfuzz.materialize.protos import schema_of
 from nnfuzz.materialize.regions import NodeGroup
 from nnfuzz.materialize.static import StaticModel
@@ -155,7 +155,7 @@ def _undeclared(op: OpSpec) -> Iterator[str]:
 def _runs(op: OpSpec, takes: Sequence[TensorType], gives: Sequence[TensorType]) -> bool:
     """Whether `torch` runs on zeros or ones and yields the inferred shapes; True if that is costly.
     Zeros may be invalid divisors, and ones invalid indices."""
-    return op.cost(*takes) > DEAREST or any(_yields(op, takes, gives, x) for x in (0, 1))
+    return op.cost(*takes) > COSTLIEST or any(_yields(op, takes, gives, x) for x in (0, 1))
 
 
 def _yields(

@@ -22,7 +22,7 @@ from nnfuzz.operators.operator import OpSpec
 RUNS = 2
 OTHER = 1000.0
 """Difference between a lowering and nodes with other operators."""
-DEAREST = 1 << 20
+COSTLIEST = 1 << 20
 """Most arithmetic operations of a node that onnx.reference is made to run."""
 IMPLIED = {"strides": 1, "dilations": 1, "pads": 0, "output_padding": 0}
 """The value that the ONNX standard implies, for every axis, if the attribute is left out."""
@@ -67,7 +67,7 @@ def means(op: OpSpec, inputs: Sequence[str], source: StaticModel, group: NodeGro
     lowered = lowering(op, inputs, source)
     if difference(lowered.graph, group, source) == 0:
         return True
-    if len(group.nodes) > 1 or op.cost(*takes.values()) > DEAREST:
+    if len(group.nodes) > 1 or op.cost(*takes.values()) > COSTLIEST:
         return False
     return _agree(lowered, takes, source, group)
 

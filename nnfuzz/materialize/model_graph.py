@@ -76,11 +76,11 @@ def _node(node: NodeProto) -> NodeView:
         qualified_name(node),
         tuple(name for name in (*node.input, *further) if name),
         tuple(name for name in node.output if name),
-        {attribute.name: _shown(attribute) for attribute in node.attribute},
+        {attribute.name: _attribute_value(attribute) for attribute in node.attribute},
     )
 
 
-def _shown(attribute: AttributeProto) -> Any:
+def _attribute_value(attribute: AttributeProto) -> Any:
     """An attribute's value as text, number or list."""
     from onnx import helper
 

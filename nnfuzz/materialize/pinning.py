@@ -111,7 +111,7 @@ def pinned(
     shapes += list(zip(*(t.sizes for t in wanted.values()))) if len(wanted) > 1 else []
     for goal in dict.fromkeys((bool(wanted), False)) if types else ():
         for values in candidates(types, shapes):
-            outputs = _under(facts, node, needed, values)
+            outputs = _types_under(facts, node, needed, values)
             if outputs and not (goal and _differ(outputs, wanted)):
                 facts.constants.update(values)
                 facts.free.difference_update(values)
@@ -139,7 +139,7 @@ def _decisive(facts: Facts, node: onnx.NodeProto, needed: Iterable[str]) -> dict
     return {n: t for n, t in small.items() if not t.dtype.is_float}
 
 
-def _under(
+def _types_under(
     facts: Facts, node: onnx.NodeProto, needed: Iterable[str], values: Arrays
 ) -> dict[str, onnx.TypeProto]:
     """The types of the node's outputs for these input values; {} if it fails or yields other types.

@@ -65,7 +65,7 @@ def static(
     given: values of inputs, if known. largest: the most elements of a value.
     Raises: OnnxImportError if no part can be imported.
     """
-    graph = _free(_converted(model, opset).graph)
+    graph = _without_constant_inputs(_converted(model, opset).graph)
     tried = []
     for sizes in assignments(open_sizes(graph), literals(graph)):
         copy = sized(graph, sizes)
@@ -146,7 +146,7 @@ def reason_for_nothing(reasons: tuple[tuple[str, str], ...]) -> str:
     return f"no node can be taken: {reasons[0][1]}"
 
 
-def _free(graph: onnx.GraphProto) -> onnx.GraphProto:
+def _without_constant_inputs(graph: onnx.GraphProto) -> onnx.GraphProto:
     """A copy of the graph without inputs that are constants (old models list these), and without
     int32 zero points of DequantizeLinear, which must be 0."""
     copy = onnx.GraphProto()
