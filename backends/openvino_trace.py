@@ -34,7 +34,7 @@ class Trace:
 
 
 def bare(name: str) -> str:
-    """The name of a pass without namespaces, because --focus would take "::" for a separator."""
+    """The name of a pass without namespaces: ":" is a separator in the option --focus."""
     while space := next((space for space in _SPACES if name.startswith(space)), ""):
         name = name.removeprefix(space)
     return name

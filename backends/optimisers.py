@@ -66,7 +66,7 @@ class OnnxSlim(Transform):
 
 
 class OnnxSim(Transform):
-    """onnxsim."""
+    """The simplifier onnxsim."""
 
     name = "onnxsim"
     issue_form = ONNXSIM
@@ -118,7 +118,7 @@ class OnnxScriptVersion(Transform):
 
 
 class OnnxVersion(Transform):
-    """onnx.version_converter."""
+    """The version converter of onnx, to opset 25."""
 
     name = "onnx-version"
     issue_form = ONNX

@@ -1,4 +1,4 @@
-"""Envelopes for inputs that hold NaN, infinities or signed zeros ("at edges").
+"""Envelopes for inputs with special values: NaN, infinities, signed zeros ("at edges").
 
 An abstract value accompanies the interval of every element (`nnfuzz.compare.envelope`): a number in
 the interval, perhaps with the sign of a zero; NaN; an infinity; or unknown. Operators change it by
@@ -175,7 +175,8 @@ def _outputs(
     intervals: Mapping[str, Interval],
     edges: Mapping[str, Edge],
 ) -> list[tuple[Interval, Edge]]:
-    """A node's output intervals and special values. intervals: also those of the plain outputs."""
+    """The intervals and special values of a node's outputs. intervals: of inputs and outputs, where
+    the outputs' still ignore special values."""
     plain = [(intervals[name], Edge.none(intervals[name].lo)) for name in node.outputs]
     inputs = [(intervals[name], edges[name]) for name in node.inputs]
     if not inputs:

@@ -96,8 +96,8 @@ def width(bounds: Envelope) -> Width | None:
 class Enclosure:
     """A graph with its reference values, the intervals around them, and its outputs' envelopes.
 
-    graph: with foreign operators expanded to known ones (nnfuzz.operators.expanded). values,
-    intervals: by value name. envelopes: by output. params: inputs and weights by name.
+    graph: foreign operators are replaced by known ones if possible (nnfuzz.operators.expanded).
+    values, intervals: by value name. envelopes: by output. params: inputs and weights by name.
     """
 
     graph: Graph

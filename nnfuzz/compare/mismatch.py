@@ -204,7 +204,7 @@ class Verdict:
 
     @property
     def reason(self) -> str:
-        """Why less than 90 % of outputs are compared; each reason once."""
+        """The reasons why less than 90 % of an output is compared, each once."""
         few = [losses for name, losses in self.losses.items() if self.comparable[name] < ENOUGH]
         return "; ".join(dict.fromkeys(loss.why for losses in few for loss in losses))
 

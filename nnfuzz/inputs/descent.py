@@ -26,9 +26,9 @@ SLOWER, FASTER = 0.6, 1.05
 """Factors of the learning rate after a step that increased the loss, or decreased it."""
 TINY = 1e-6
 SLACK = 1e-2
-"""Distance inside of the domain that the descent aims at."""
+"""Margin by which the descent tries to satisfy a domain term (OpSpec.domain: valid if <= 0)."""
 HELD_SLACK = 0.1
-"""Earlier nodes whose domain terms are within this distance of the limit are pushed back."""
+"""A domain term of an earlier node counts as violated if its margin is less than this."""
 HALVED = 0.5
 """Factor of the learning rate after a step that was undone."""
 
@@ -169,7 +169,8 @@ class Descent:
                 carried[name] = _As.apply(proxy, value)
 
     def _loss(self, values: Values, carried: Values) -> Tensor | None:
-        """Sum of the violations; the inputs' sum of squares if the result is merely not finite."""
+        """Sum of the violated domain terms; the inputs' sum of squares if the result is not
+        finite."""
         node = self.program.graph.nodes[self.violation.position]
         if self.violation.cause is InvalidCause.FINITE:
             return _size([carried[n] for n in node.inputs if n in carried])
@@ -184,7 +185,7 @@ class Descent:
     def _outside(
         self, violation: Violation, values: Values, carried: Values, slack: float
     ) -> Tensor | None:
-        """Sum of the violations of a node; None if the parameters cannot change it."""
+        """Sum of a node's violated domain terms; None if the parameters cannot change them."""
         node = self.program.graph.nodes[violation.position]
         inputs = [self._typed(values, carried, n) for n in node.inputs]
         try:

@@ -180,7 +180,7 @@ def _integer_ranges(node: Node, graph: Graph) -> Sequence[tuple[float, float] | 
 
 
 def terms_hold(terms: Sequence[Tensor]) -> bool:
-    """Whether all domain terms are <= 0 everywhere; NaN violates a term."""
+    """Whether all terms of OpSpec.domain are <= 0 everywhere, that is, valid; NaN is not."""
     return False not in [term.max().item() <= 0 for term in terms if term.numel()]
 
 

@@ -147,7 +147,7 @@ class _Search:
             for name, (lo, hi) in graph.prescribed.items()
             if name in indices and not indices[name][0] <= lo <= hi <= indices[name][1]
         ]
-        """Prescribed weights that are out of range as indices, which mutated motifs may have."""
+        """Index weights whose prescribed range is invalid, as mutated motifs may have."""
         self.decisive = decisive(self.program)
         self.violations: Counter[int] = Counter()
         self.draws = self.steps = 0

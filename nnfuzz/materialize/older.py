@@ -15,7 +15,7 @@ from nnfuzz.materialize.protos import ir_version
 CHANGED = 13
 """From this opset on, nodes are written as operator specs lower them."""
 WHOLE = 11
-"""From this opset on, specs can be written with all attributes, except for changes at opset 13."""
+"""From this opset on, operator specs can be written in full, except for changes at opset 13."""
 WERE_ATTRIBUTES: Mapping[str, tuple[int, tuple[str, ...]]] = {
     "Squeeze": (13, ("axes",)),
     "Unsqueeze": (13, ("axes",)),

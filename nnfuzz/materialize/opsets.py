@@ -24,7 +24,7 @@ exporter is selected."""
 
 MIXED = ("direct", "torchscript")
 """The exporters that campaigns use by default: "direct" can write every operator, and compilers
-have been tuned to the patterns of "torchscript"."""
+most often see the patterns of "torchscript"."""
 
 LATER_BY_CONVERSION = {"dynamo": 20}
 """Exporter -> its last opset without conversion; later ones are converted from an earlier one."""
