@@ -385,7 +385,7 @@ def nearest(
     reference: Callable[[], Sequence[np.ndarray]],
 ) -> Sequence[np.ndarray]:
     """For each output, ONNX Runtime's result or the reference evaluator's, whichever is closer to
-    `wanted`. The evaluator runs only if ONNX Runtime's results differ."""
+    `wanted`. The evaluator runs only if a result of ONNX Runtime differs from `wanted`."""
     if not any(map(distance, outputs, wanted)):
         return outputs
     try:

@@ -1,8 +1,9 @@
 """Decides whether known deviations of a compiler explain its wrong outputs.
 
 A deviation is a dtype that the compiler always computes in another one, such as float64 in float32.
-The envelopes are computed anew under the deviations: floats are rounded to the other dtype, inputs
-possibly too. An integer is not compared if it depends on a number that the other dtype cannot hold.
+The envelopes are computed anew with the precision of the other dtype, to which inputs may be
+rounded, too. An integer is not compared if it depends on a number that the other dtype cannot hold,
+or on a sum that wrapped around.
 """
 
 from __future__ import annotations

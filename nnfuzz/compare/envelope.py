@@ -321,7 +321,8 @@ def _composed(
 def _interval(
     op: OpSpec, u: float, inputs: list[Interval], refs: Sequence[Tensor]
 ) -> list[Interval]:
-    """Output intervals without rounding: `op.decided`, the reference if exact, or `op.interval`."""
+    """Output intervals before rounding: `op.decided`, or the reference for exact inputs, or
+    `op.interval`."""
     intervals = op.decided(u, *inputs)
     if intervals is None:
         if all(b.exact and b.any is None for b in inputs):

@@ -12,8 +12,7 @@ class MaterializeError(Exception):
 class ExportError(MaterializeError):
     """An exporter of PyTorch failed on a module that runs: an outcome of the stage "export".
 
-    The exporter's own exception is the `__cause__`. `unsupported` is True if its message says that
-    the exporter lacks support for something.
+    The exporter's own exception is the `__cause__`; `unsupported` is True if that says so.
     """
 
     def __init__(self, exporter: str, opset: int, cause: BaseException) -> None:

@@ -72,7 +72,7 @@ class Exporter:
 def _finished(
     data: bytes, graph: Graph, inputs: Sequence[str], outputs: Sequence[str], opset: int
 ) -> bytes:
-    """The exported model with the graph's names, and its outputs declared with the graph's types.
+    """The exported model with the graph's names, and its outputs declared with the graph's shapes.
 
     Raises: ValueError if the exporter returned another opset, or other inputs or outputs.
     """
