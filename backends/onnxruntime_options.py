@@ -83,8 +83,8 @@ def draw(rng: Random) -> Pipeline:
 
 
 def switched_off(steps: Any) -> list[str]:
-    """The optimisers and rules that the steps leave out, and those that EXACT always leaves out:
-    the argument disabled_optimizers replaces the list in the configuration."""
+    """The optimisers and rules that the steps leave out, and those that EXACT leaves out, because
+    the argument disabled_optimizers overrides EXACT's entry."""
     always = dict(EXACT)["optimization.disable_specified_optimizers"].split(";")
     return [*always, *(step.removeprefix("no-") for step in steps if step.startswith("no-"))]
 

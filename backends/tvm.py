@@ -250,7 +250,7 @@ class Tvm(Backend):
         return [name for name in dict.fromkeys(watch.ran) if name not in _WHOLE]
 
     def fired_passes(self, module: _Module, level: str) -> list[str]:
-        """Returns the passes that change the module, which is compared after each, or raise."""
+        """Returns the passes that raise or change the module, which is compared after each pass."""
         watch = _watch()
         with contextlib.suppress(Exception):
             self._build(module, level, [watch])

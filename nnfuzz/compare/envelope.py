@@ -76,10 +76,8 @@ class Envelope:
 
 
 def width(bounds: Envelope) -> Width | None:
-    """Half the width of an output's intervals; None if it is discrete or nothing is comparable.
-
-    Elements with reference 0, NaN or infinity do not count.
-    """
+    """Half the width of an output's intervals: median and maximum. None if nothing is comparable or
+    the output is discrete. Elements with reference 0, NaN or infinity do not count."""
     if not bounds.dtype.is_float or not bounds.comparable.any():
         return None
     counted = bounds.comparable & (bounds.ref != 0) & (bounds.ulp > 0)

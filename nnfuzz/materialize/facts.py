@@ -51,7 +51,7 @@ class Facts:
 
 
 def is_static(type_: onnx.TypeProto | None) -> bool:
-    """Whether a type is that of a tensor of known sizes."""
+    """Whether the type is a tensor with known sizes."""
     if type_ is None or not type_.tensor_type.HasField("shape"):
         return False
     return all(dim.HasField("dim_value") for dim in type_.tensor_type.shape.dim)
