@@ -1,13 +1,13 @@
 """PyTorch's exporters as systems under test: their models must compute what the module computes.
 
-eager      the module itself, operator by operator: what the others are held against
-plain      what the exporter writes, with its own optimisation off where it has one
-optimised  what it writes by default
+  eager      the module itself, operator by operator, with which the other levels are compared
+  plain      the exporter's model without its own optimisation, if it has one
+  optimised  the exporter's model by default
 
-A model of ONNX has to pass ONNX's checker and declare the outputs that the module has. It runs on
-ONNX Runtime with its optimiser off. Where that fails or returns anything else than the module,
-ONNX's reference evaluator is asked: it may acquit the exporter, output by output, and never accuses
-it. No fault that an exporter is known for is avoided (nnfuzz.operators.unexportable).
+The model has to pass ONNX's checker and declare the outputs that the module has. It runs on ONNX
+Runtime with its optimiser off. If that fails or returns anything else than the module, ONNX's
+reference evaluator runs as well: for each output it may acquit the exporter, but never accuses it.
+Tests do not avoid the known faults of an exporter (nnfuzz.operators.unexportable).
 """
 
 from __future__ import annotations
@@ -54,9 +54,8 @@ _ILLEGAL = re.compile(r"typestr: \w+, has unsupported type: tensor\((\w+)\)")
 
 
 def check_exported(model, outputs):
-    """Raises: ValidationError, InferenceError or ValueError if an onnx.ModelProto is not valid, or
-    declares other outputs than the arrays that the module returns.
-    """
+    """Checks an exported onnx.ModelProto. Raises: ValidationError, InferenceError or ValueError if
+    it is invalid, or declares other outputs than the arrays that the module returns."""
     import onnx
 
     onnx.checker.check_model(model, full_check=True)
@@ -93,8 +92,8 @@ class Exporter(OnnxRuntime):
     def export(module: Any, arguments: Sequence[Any], level: str, opset: int | None) -> bytes:
         """A module and tensors to trace it with -> a serialised model with inputs x0, x1, ...
 
-        opset: None leaves the choice to the exporter. Unused inputs may be absent. The source
-        becomes part of repro scripts.
+        opset: None leaves the choice to the exporter. Unused inputs may be missing in the model.
+        The source of this method becomes part of repro scripts.
         """
 
     def versions(self) -> dict[str, str]:
@@ -117,7 +116,7 @@ class Exporter(OnnxRuntime):
     def _evaluated(
         self, module: Any, data: bytes, like: Sequence[np.ndarray], level: str
     ) -> Program:
-        """The model on ONNX Runtime. Raises: what ONNX's checker raises."""
+        """A program that runs the model on ONNX Runtime. Raises: errors of ONNX's checker."""
         import onnx
         from onnx.reference import ReferenceEvaluator
 
@@ -147,7 +146,7 @@ class Exporter(OnnxRuntime):
 
     @classmethod
     def complaint(cls, error: CompilerError) -> Complaint:
-        """The innermost cause, without advice."""
+        """Reads the innermost cause from the message, without advice."""
         if error.error_type.startswith("onnxruntime"):
             return super().complaint(error)
         return exporters_complaint(error)
@@ -159,7 +158,7 @@ class Exporter(OnnxRuntime):
         return self._with_export(super().repro_foreign())
 
     def _with_export(self, script: str) -> str:
-        """The repro program: export, check, and ONNX Runtime's own script under another name."""
+        """The repro program: export, check, and ONNX Runtime's script with `run` renamed."""
         parts = [source_of(self.export)]
         parts += [inspect.getsource(function) for function in (check_exported, to_array)]
         parts += [script.replace("def run(", "def run_onnx(")]
@@ -191,7 +190,7 @@ def run(module, inputs, level):
 
 
 class TorchScript(Exporter):
-    """torch.onnx.export(dynamo=False); plain: without constant folding."""
+    """torch.onnx.export(dynamo=False); level "plain" has no constant folding."""
 
     name = "exporter-torchscript"
 
@@ -215,14 +214,13 @@ class TorchScript(Exporter):
 
 
 class Dynamo(Exporter):
-    """torch.onnx.export(dynamo=True); plain: without onnxscript's optimizer."""
+    """torch.onnx.export(dynamo=True); level "plain" does without onnxscript's optimizer."""
 
     name = "exporter-dynamo"
     preload = ("torch", "onnxscript", "torch.onnx._internal.exporter._core", *Exporter.preload[1:])
 
     def versions(self) -> dict[str, str]:
-        """Also keeps the exporter's table of functions, which it would build for every model (0.5
-        s)."""
+        """Also caches the exporter's table of functions, which takes 0.5 s for every model."""
         with contextlib.suppress(ImportError, AttributeError):
             registration = importlib.import_module("torch.onnx._internal.exporter._registration")
             table = registration.ONNXRegistry.from_torchlib
@@ -303,14 +301,15 @@ def run(module, inputs, level):
 
 
 def source_of(export: Callable[..., Any]) -> str:
-    """A static method as a function of a script."""
+    """The source of a static method, as a function of a script."""
     source = dedent(inspect.getsource(export)).removeprefix("@staticmethod\n")
     return re.sub(r"  # type: .*", "", source)
 
 
 def exporters_complaint(error: CompilerError) -> Complaint:
-    """Reads the messages of PyTorch's exporters without steps and advice. A message of ONNX's
-    checker about a dtype is the same complaint for every operator.
+    """Reads an error message of PyTorch's exporters, without steps and advice.
+
+    A message of ONNX's checker about a dtype gives the same complaint for every operator.
     """
     if illegal := _ILLEGAL.search(error.message):
         return Complaint(ComplaintKind.DTYPE, f"an operator of ONNX does not take {illegal[1]}")
@@ -325,14 +324,14 @@ def exporters_complaint(error: CompilerError) -> Complaint:
 
 
 def fresh(source: Any) -> Any:
-    """A copy of the module that exporters may change."""
+    """A copy of the module, which an exporter may change."""
     import copy
 
     return copy.deepcopy(source.module).eval()
 
 
 def computed(program: Any, arguments: Sequence[Any]) -> list[Any]:
-    """The results of a module for tensors, in inference mode."""
+    """The results of a module for tensors, without gradients."""
     import torch
 
     with torch.no_grad():
@@ -344,10 +343,9 @@ def ran(source: Any, arguments: Sequence[Any]) -> list[Any]:
 
 
 def example(source: Any) -> tuple[tuple[Any, ...], list[Any]]:
-    """Tensors on which the module runs, and its results. The tensors are zeros, or ones where zeros
-    divide.
+    """Example tensors for the module (zeros, or ones if zeros fail), and its results.
 
-    Raises: NotImplementedError if it runs on neither.
+    Raises: NotImplementedError if the module runs on neither.
     """
     for fill in (np.zeros, np.ones):
         types = {n: source.graph.type(n) for n in source.graph.inputs}
@@ -360,7 +358,7 @@ def example(source: Any) -> tuple[tuple[Any, ...], list[Any]]:
 
 
 def attempted(make: Callable[[], Callable[[Any], Any]]) -> Callable[[Any], Any]:
-    """The result of `make`; if that fails, a function that raises the error when it is called."""
+    """The result of `make`; if it fails, a function that raises the same error when called."""
     try:
         return make()
     except Exception as error:
@@ -373,7 +371,7 @@ def attempted(make: Callable[[], Callable[[Any], Any]]) -> Callable[[Any], Any]:
 
 
 def blamed(error: Exception, reference: Callable[[], Any]) -> Exception:
-    """The error of ONNX Runtime, unless ONNX Runtime alone cannot run the model."""
+    """ONNX Runtime's error; NotImplementedError if the reference evaluator runs the model."""
     try:
         reference()
     except Exception:
@@ -386,9 +384,8 @@ def nearest(
     wanted: Sequence[np.ndarray],
     reference: Callable[[], Sequence[np.ndarray]],
 ) -> Sequence[np.ndarray]:
-    """For each output, the result of ONNX Runtime or of the reference evaluator that is nearer to
-    the wanted one. The evaluator runs only if something differs.
-    """
+    """For each output, ONNX Runtime's result or the reference evaluator's, whichever is closer to
+    `wanted`. The evaluator runs only if a result of ONNX Runtime differs from `wanted`."""
     if not any(map(distance, outputs, wanted)):
         return outputs
     try:
@@ -400,9 +397,7 @@ def nearest(
 
 
 def distance(array: np.ndarray, wanted: np.ndarray) -> float:
-    """The largest difference of two elements; infinite for another dtype or shape, or if only one
-    of two is NaN.
-    """
+    """The largest difference of two elements; infinite if dtype, shape or places of NaN differ."""
     array = np.asarray(array)
     if (array.dtype, array.shape) != (wanted.dtype, wanted.shape):
         return np.inf

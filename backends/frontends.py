@@ -1,7 +1,7 @@
-"""Front ends for PyTorch: compilers read a program of torch.export without ONNX in between.
+"""PyTorch front ends of compilers, which import a program of torch.export without ONNX in between.
 
 A backend uses its front end with the option `form=exported`. Targets of one compiler then differ in
-the form alone, so a result that is wrong here and right from ONNX accuses the front end.
+the form only, so a result that is wrong here and right from ONNX accuses the front end.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nnfuzz.backend.contract import Program
 
 FORM = "what is imported: onnx, or a program of torch.export"
 VALUE = "to_numpy(torch.from_numpy(value.numpy()), model.outputs[name])"
-"""For repro scripts: returns an output of TVM in its declared dtype."""
+"""For repro scripts: an expression for an output of TVM in its declared dtype."""
 _EXPORT = """\
     tensors = tuple(to_torch(inputs[name]) for name in model.inputs)
     program = torch.export.export(model, tensors, strict=False)"""
@@ -39,7 +39,7 @@ OPENVINO_RESULTS = """\
 
 
 def to_array(tensor):
-    """A tensor as an array; NumPy has bfloat16 from ml_dtypes."""
+    """A tensor as an array; bfloat16 as a dtype of ml_dtypes."""
     import ml_dtypes
     import torch
 
@@ -56,11 +56,8 @@ def to_tensor(array: np.ndarray) -> Any:
 
 
 def carried(source: Any, program: Program) -> Program:
-    """Wraps a program over the dtypes in which the module holds values as one over the declared
-    dtypes.
-
-    source: an nnfuzz.backend.modules.TorchSource.
-    """
+    """A program over the declared dtypes, from one over the dtypes that the module uses for them
+    (nnfuzz.operators.carriers). source: an nnfuzz.backend.modules.TorchSource."""
 
     def run(inputs: dict[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         tensors = zip(source.graph.inputs, source.arguments(inputs))
@@ -71,10 +68,10 @@ def carried(source: Any, program: Program) -> Program:
 
 
 def relax_module(source: Any) -> Any:
-    """The program as a module of TVM.
+    """The program as a Relax module of TVM.
 
-    Raises: NotImplementedError where torch.export's own decompositions fail (nnfuzz fuzz -b
-    torch-export tests these); what the importer raises.
+    Raises: NotImplementedError if torch.export's own decompositions fail (nnfuzz fuzz -b
+    torch-export tests them); errors of TVM's importer.
     """
     from tvm.relax.frontend.torch import from_exported_program
 

@@ -1,7 +1,7 @@
-"""IREE: ONNX importer of torch-mlir, iree-compile in a process of its own, local runtime.
+"""IREE: torch-mlir's ONNX importer, iree-compile in a process of its own, local runtime.
 
 The levels are those of iree-compile's --iree-opt-level, for the instructions of this CPU. float64
-stays float64. A model takes seconds, so campaigns need more time or a faster compiler beside it.
+stays float64. A model takes seconds, so campaigns need more time, or a faster compiler besides.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _UNSUPPORTED = re.compile(
     r"|unimplemented|does not (?:currently )?support",
     re.IGNORECASE,
 )
-"""MLIR reports that an operation cannot be legalised where it has no lowering for it."""
+"""MLIR reports that it "failed to legalize" an operation if it has no lowering for it."""
 _REPRO = """\
 def run(model, inputs, level):
     import iree.compiler as compiler
@@ -72,7 +72,7 @@ class Iree(Backend):
         return {"iree": version.VERSION}
 
     def load(self, model: bytes) -> Any:
-        """MLIR with the names and types of inputs and outputs."""
+        """Returns MLIR text, the names of the inputs, and the dtypes of the outputs by name."""
         import onnx
         from iree.compiler.extras import onnx_importer
         from iree.compiler.ir import Context
@@ -119,7 +119,7 @@ class Iree(Backend):
 
     @classmethod
     def complaint(cls, error: CompilerError) -> Complaint:
-        """The first diagnostic; the operations that it quotes follow."""
+        """Reads the first diagnostic, and the first ONNX operator that it quotes."""
         match = _ERROR.search(error.message)
         if match is None:
             return read_complaint(error)
@@ -135,6 +135,6 @@ class Iree(Backend):
 
 
 def _signed_as(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """IREE's integers have no sign: the bits are those of the declared type."""
+    """IREE's integers have no sign, so the bits are read as the declared dtype."""
     whole = array.dtype.kind in "iu" and dtype.kind in "iu"
     return np.array(array.view(dtype) if whole and array.itemsize == dtype.itemsize else array)

@@ -81,7 +81,7 @@ TENSORRT_RTX = IssueForm("NVIDIA/TensorRT-RTX", _TENSORRT)
 
 
 def _of_model(repository: str) -> IssueForm:
-    """For the trackers of model optimisers, which have short forms or none."""
+    """The form for trackers of model optimisers, which have short forms or none."""
     return IssueForm(
         repository,
         (

@@ -1,7 +1,7 @@
 """ONNX's own checker and shape inference, which decide whether a model is valid.
 
-They compute nothing, so no numbers of a valid model are compared, but an error is a finding. They
-are tested with invalid models like any compiler.
+They compute nothing, so no numbers are compared, but an error for a valid model is a finding. Like
+every compiler, they are also tested with invalid models.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class OnnxChecker(Backend):
 
 
 class OnnxInference(Backend):
-    """onnx.shape_inference.infer_shapes with all checks, and with values where they are known.
+    """onnx.shape_inference.infer_shapes with all checks, and propagation of known values.
 
     It is no checker, so accepting an invalid model is not its fault.
     """

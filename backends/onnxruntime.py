@@ -54,7 +54,7 @@ _LEVELS = {
     "O2": "ORT_ENABLE_EXTENDED",
     "O3": "ORT_ENABLE_ALL",
 }
-# Messages of several error codes by which ONNX Runtime refuses a model.
+# Messages, of several error codes, with which ONNX Runtime refuses a model.
 _UNSUPPORTED = (
     "NOT_IMPLEMENTED",
     "Could not find an implementation for",
@@ -72,7 +72,7 @@ _CODE = re.compile(r"^\[\w+\] : \w+ : \w+ : ")
 _OPTIONAL = re.compile(r"\boptional\((\w+\(\w+\))\)")
 _INFERENCE = re.compile(r"Op \((\w+)\) \[\w*InferenceError\]|InferenceError")
 _PLANNED = re.compile(r"\bprovided for output\b.*\bhas shape\b|\bhas shape\b.*\bcomputed\b")
-"""Memory was planned for another shape than the computed one: shape inference was wrong."""
+"""Messages about wrong shape inference: memory was planned for another shape than computed."""
 _FIRED = re.compile(r"GraphTransformer (\S+) modified: (\d)")
 RULES = {
     "Level1_RuleBasedTransformer": (
@@ -87,13 +87,13 @@ RULES = {
         *("ClipQuantRewrite", "GemmTransposeFusion", "ReluQuantRewrite"),
     ),
 }
-"""Rewrite rules, which the log hides under the names of rule-based transformers.
+"""Rule-based transformer -> rewrite rules that it runs; the log names only the transformer.
 
 Source: GenerateRewriteRules in onnxruntime/core/optimizer/graph_transformer_utils.cc.
 """
-# They run at every level, and cannot be switched off.
+# Transformers that run at every level and cannot be switched off.
 _ALWAYS = frozenset({"EnsureUniqueDQForNodeUnit", "MemcpyTransformer", "CastFloat16Transformer"})
-# Types that its Python binding has no NumPy arrays for.
+# Types that ONNX Runtime's Python binding cannot represent as NumPy arrays.
 _FOREIGN = frozenset(
     f"tensor({name})"
     for name in (
@@ -176,9 +176,8 @@ def from_ort(value):
 
 @contextlib.contextmanager
 def _captured() -> Iterator[Callable[[], str]]:
-    """Captures what is written to file descriptor 2 within the block; the log goes there and not
-    through sys.stderr. Yields a function that returns the text after the block.
-    """
+    """Captures what is written to file descriptor 2 within the block, where ONNX Runtime logs.
+    Yields a function that returns the text after the block."""
     text: list[str] = []
     with tempfile.TemporaryFile() as log:
         stderr = os.dup(2)
@@ -199,10 +198,10 @@ class OnnxRuntime(Backend):
     levels = tuple(_LEVELS)
     steps: ClassVar = STEPS
     optimisation: ClassVar[Mapping[str, str]] = _LEVELS
-    repro_model = "model"  # what the session of a repro script is made of
+    repro_model = "model"  # expression for the model in a repro script
     issue_form: ClassVar[IssueForm | None] = ONNX_RUNTIME
     preload: ClassVar[tuple[str, ...]] = ("onnxruntime",)
-    # Releases since 1.29 would tell Microsoft of every model, and leave a file .ses behind.
+    # Releases since 1.29 would report every model to Microsoft, and leave a file .ses behind.
     environment: ClassVar = {"ORT_DISABLE_TELEMETRY": "1"}
     install = 'pip install "nnfuzz[onnxruntime]"'
     distribution = "onnxruntime"
@@ -226,18 +225,18 @@ class OnnxRuntime(Backend):
         name = wanted if isinstance(wanted, str) else wanted[0]
         if name not in onnxruntime.get_available_providers():
             raise BackendUnavailable(f"this onnxruntime has no {name}: pip install onnxruntime-gpu")
-        # Where the provider's libraries or the GPU are missing, sessions are silently on the CPU.
+        # Sessions silently use the CPU if the provider's libraries or the GPU are missing.
         session = onnxruntime.InferenceSession(_trivial(), providers=self._providers())
         if name not in session.get_providers():
             raise BackendUnavailable(f"{name} does not start: is there a GPU, its driver, CUDA?")
         return {"onnxruntime": onnxruntime.__version__}
 
     def load(self, model: bytes) -> bytes:
-        """Does nothing: ONNX Runtime imports while it creates the session."""
+        """Does nothing: ONNX Runtime imports the model when it creates the session."""
         return model
 
     def draw_pipeline(self, rng: Random) -> Pipeline | None:
-        """Draws no pipeline for CUDA, where none was tried."""
+        """Draws no pipeline for CUDA, because drawn pipelines have not been tried there."""
         return draw(rng) if self.steps and self.device == "cpu" else None
 
     def build(self, module: bytes, level: str) -> Program:
@@ -274,7 +273,7 @@ class OnnxRuntime(Backend):
         """Returns the transformers in the log, in the order of their last change (a level repeats
         them until nothing changes), each followed by its rules.
 
-        A transformer that raises is not in the log, so then all of the level are returned.
+        If a transformer raises, it is not in the log, so all of the level are returned.
         """
         failed, ran = self.logged(module, level)
         fired = [name for name, count in ran if count != "0"]
@@ -293,8 +292,8 @@ class OnnxRuntime(Backend):
         passes: Collection[str] = (),
         sizes: Mapping[str, int] | None = None,
     ) -> tuple[bool, list[tuple[str, str]]]:
-        """Whether the session failed, and the transformers in order, with "0" where nothing
-        changed. passes: those that are left out. sizes: fixed ones of symbolic dimensions."""
+        """Whether the session failed, and (transformer, "0" if it changed nothing), as logged.
+        passes: those to leave out. sizes: by name, fixed sizes of symbolic dimensions."""
         failed = False
         with _captured() as log:
             try:
@@ -339,7 +338,7 @@ class OnnxRuntime(Backend):
     def complaint(cls, error: CompilerError) -> Complaint:
         """Reads one line: "[ONNXRuntimeError] : code : NAME : MESSAGE".
 
-        The optional of a type is read as the type, since both are refused together.
+        optional(TYPE) is read as TYPE, since ONNX Runtime refuses both together.
         """
         if not error.error_type:
             return read_complaint(error)
@@ -403,14 +402,14 @@ def _run(session: Any, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _run_foreign(session: Any, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Runs a session with dtypes that the Python binding has no arrays for."""
+    """Runs a session with dtypes that the Python binding cannot represent as NumPy arrays."""
     names = [output.name for output in session.get_outputs()]
     results = session.run_with_ort_values(names, {n: _to_ort(a) for n, a in inputs.items()})
     return {name: _from_ort(value) for name, value in zip(names, results)}
 
 
 def _to_ort(array: np.ndarray) -> Any:
-    """An OrtValue with the elements of an array, also of dtypes that NumPy lacks."""
+    """An OrtValue with the elements of an array, also for dtypes that NumPy lacks."""
     import onnxruntime as ort
 
     raw, dtype = to_bytes(array), onnx_dtype(array)

@@ -1,8 +1,8 @@
-"""Switches of ONNX Runtime that no level sets, from which pipelines are drawn.
+"""Settings of ONNX Runtime that no optimisation level changes. Drawn pipelines consist of them.
 
-A step is "no-NAME", an optimiser or a rewrite rule to leave out, or "NAME=VALUE": an attribute of
-SessionOptions, an entry of its configuration (with a dot in its name), or how the session is used.
-docs/PIPELINES.md says what is left out, and why.
+A step is "no-NAME", which leaves out an optimiser or rewrite rule, or "NAME=VALUE": an attribute of
+SessionOptions, an entry of its configuration (with a dot in the name), or how the session is used.
+docs/PIPELINES.md lists the settings that are not drawn, and the reasons.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ EXACT = (
     ("session.disable_double_qdq_remover", "1"),
     ("optimization.disable_specified_optimizers", "WeightBiasQuantization"),
 )
-"""Switches of what trades accuracy by design (onnxruntime_session_options_config_keys.h).
+"""Settings against optimisations that trade accuracy (onnxruntime_session_options_config_keys.h).
 
-By default MatMulNBits, which replaces products with weights that are stored in blocks, rounds the
-other factor to int8. DoubleQDQPairsRemover replaces Q, DQ, Q, DQ by one pair with a new scale; its
-own tests accept an error of half of both scales, although each QuantizeLinear must round to
-nearest. WeightBiasQuantization makes integers of weights and biases that the model has as floats.
+By default MatMulNBits, which replaces products with block-quantised weights, rounds the other
+factor to int8. DoubleQDQPairsRemover replaces Q, DQ, Q, DQ by one pair with a new scale; its own
+tests accept an error of half of both scales, although each QuantizeLinear must round to nearest.
+WeightBiasQuantization quantises float weights and biases to integers.
 """
 _RULES = (
     *("CastElimination", "ConvAddFusion", "ConvBNFusion", "ConvMulFusion", "DivMulFusion"),
@@ -74,7 +74,7 @@ _MOST_OFF, _MOST_SWITCHES = 4, 3
 
 
 def draw(rng: Random) -> Pipeline:
-    """Draws a level, some optimisers to leave out, and some switches."""
+    """Draws a level, some optimisers to leave out, and some settings."""
     level = rng.choice(("O1", "O2", "O3", "O3", "O3"))
     off = rng.sample((*_RULES, *_TRANSFORMERS), rng.randint(0, _MOST_OFF))
     names = rng.sample(list(_SWITCHES), rng.randint(0 if off else 1, _MOST_SWITCHES))
@@ -83,8 +83,8 @@ def draw(rng: Random) -> Pipeline:
 
 
 def switched_off(steps: Any) -> list[str]:
-    """The optimisers and rules that the steps leave out, and those that are always left out: a list
-    replaces that of the configuration."""
+    """The optimisers and rules that the steps leave out, and those that EXACT leaves out, because
+    the argument disabled_optimizers overrides EXACT's entry."""
     always = dict(EXACT)["optimization.disable_specified_optimizers"].split(";")
     return [*always, *(step.removeprefix("no-") for step in steps if step.startswith("no-"))]
 
@@ -105,7 +105,7 @@ def configure(options: Any, steps: Any) -> None:
 
 
 def free_sizes(session: Any, inputs: Any) -> dict[str, int]:
-    """Sizes of a session's symbolic dimensions, by name; sequences have none."""
+    """Sizes of a session's symbolic dimensions by name, taken from the inputs."""
     return {
         name: size
         for value in session.get_inputs()

@@ -1,10 +1,13 @@
 """OpenVINO, CPU device, in float32 arithmetic.
 
-The levels are pipelines of its plug-in for CPUs. Most transformations run at all of them, because
-no property switches them off: O0 without Snippets, the code generator that fuses operations, and
-without the transformations that compute quantised models in integers O3 as by default dynamic all
-sizes of the inputs unknown when the model is compiled streams two streams, in which four requests
-are under way at the same time cached written as a model cache has it, and read back
+The levels are settings of its CPU plug-in. No property switches off most transformations, so that
+they run at all levels:
+  O0       without Snippets, the code generator that fuses operations, and without the
+           transformations that compute quantised models in integers
+  O3       the defaults
+  dynamic  all sizes of the inputs are unknown when the model is compiled
+  streams  two streams, with four requests in flight at the same time
+  cached   the compiled model is exported, as for a model cache, and imported again
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ _SWITCHES: dict[str, dict[str, Any]] = {
     "LowPrecision": {"LP_TRANSFORMS_MODE": False},
     "Snippets": {"SNIPPETS_MODE": "DISABLE"},
 }
-"""Collections of passes that a property switches off, in their order."""
+"""Groups of passes, in the order of their run, with the property that switches each group off."""
 _LEVELS: dict[str, dict[str, Any]] = {
     "O0": _SWITCHES["LowPrecision"] | _SWITCHES["Snippets"],
     "O3": {},
@@ -54,7 +57,7 @@ _LEVELS: dict[str, dict[str, Any]] = {
     "cached": {},
 }
 _REQUESTS = {"streams": 4}
-# Types whose arrays NumPy knows through ml_dtypes only -> onnx.TensorProto.DataType.
+# Types that NumPy knows only through ml_dtypes -> onnx.TensorProto.DataType.
 _FOREIGN = {"bf16": 16, "f8e4m3": 17, "f8e5m2": 19, "u4": 21, "i4": 22}
 _ITEM = re.compile(
     r"^-- ([\w.]+?)(?:-\d+)? with a message:\n(.*?)(?=^-- \w|^Summary:|\Z)", re.M | re.S
@@ -69,7 +72,7 @@ _CONTEXT = re.compile(
     r"|Shape inference input shapes|Unsupported operation of type|Not Implemented:"
     r"|Cannot fallback on ngraph|Model wasn't fully converted"
 )
-"""Lines before or after a cause."""
+"""Lines before or after the cause in a message."""
 _UNSUPPORTED = re.compile(
     r"No conversion|\bnot (?:yet |currently )?(?:supported|implemented)|unsupported"
     r"|\b(?:does|do)(?:n't| not) support|\bonly supports?\b|\bsupport(?:s|ed) only\b"
@@ -78,7 +81,7 @@ _UNSUPPORTED = re.compile(
     re.IGNORECASE,
 )
 _UNKNOWN = re.compile(r"\bdynamic\b|\bstatic\b|\bis unknown\b|\bto be known\b")
-"""A type, rank or size that OpenVINO calls unknown; nnfuzz declares all of them."""
+"""A type, rank or size that OpenVINO calls unknown, although nnfuzz declares it."""
 _REPRO = """\
 def run(model, inputs, level):
     import numpy as np
@@ -133,10 +136,10 @@ class OpenVino(Backend):
     preload = ("openvino",)
     install = 'pip install "nnfuzz[openvino]"'
     distribution = "openvino"
-    # ovc, which converts programs of PyTorch, would tell Intel of each unless in CI.
+    # ovc, which converts PyTorch programs, would report each to Intel unless it runs in CI.
     environment: ClassVar = {"CI": "true"}
     collections: ClassVar = dict.fromkeys(_SWITCHES, ())
-    # The plug-in for CPUs converts them so before anything else (ConvertPrecision).
+    # The CPU plug-in converts these types before anything else (ConvertPrecision).
     narrows: ClassVar = {
         "float64": "float32",
         "int64": "int32",
@@ -168,8 +171,8 @@ class OpenVino(Backend):
         return self.build_without(module, level, ())
 
     def fired_passes(self, module: Any, level: str) -> list[str]:
-        """Returns all passes that can be switched off, because OpenVINO does not report which
-        changed anything."""
+        """Returns all groups of passes that can be switched off, because OpenVINO does not report
+        which changed anything."""
         return [] if level == "O0" else list(_SWITCHES)
 
     def changed_passes(self, module: Any, level: str) -> list[str]:
@@ -179,8 +182,8 @@ class OpenVino(Backend):
         return [name for name in _trace_of(module[0], level).changed if name not in always]
 
     def known_passes(self, module: Any, level: str) -> list[str]:
-        """Returns the passes in the trace, but for those that always report a change. Passes for
-        quantised models are in it if the model is one."""
+        """Returns the passes in the trace, without those that always report a change. Passes for
+        quantised models appear only if the model is quantised."""
         always = _trace_of(plainest(), level).changed
         return [name for name in _trace_of(module[0], level).ran if name not in always]
 
@@ -190,7 +193,7 @@ class OpenVino(Backend):
 
         def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
             for request in requests:
-                for port in compiled.inputs:  # it has none for an input that is not used
+                for port in compiled.inputs:  # unused inputs have no port
                     name = _named(port, inputs)
                     request.set_tensor(name, _tensor(inputs[name], port.element_type))
                 request.start_async()
@@ -202,9 +205,8 @@ class OpenVino(Backend):
 
     @classmethod
     def complaint(cls, error: CompilerError) -> Complaint:
-        """The last line states the cause. Where the importer lists operators, those that fail by
-        themselves come first; consequences, such as an unknown type or size, are left out.
-        """
+        """Reads the cause from the last line. If the importer lists several operators, those with a
+        cause of their own come first; consequences such as an unknown type or size are left out."""
         if not error.error_type:
             return read_complaint(error)
         if lacking := _LACKING.search(error.message):
@@ -264,8 +266,7 @@ def _compiled(model: Any, level: str, without: Collection[str]) -> Any:
 
 
 def _named(port: Any, inputs: Mapping[str, Any]) -> str:
-    """The name of the input that a port stands for. Raises: RuntimeError if the compiler lost its
-    name."""
+    """The name of the input that belongs to a port. Raises: RuntimeError if the name was lost."""
     if known := port.names & inputs.keys():
         return known.pop()
     raise RuntimeError(f"the compiled model has lost an input's name: it is {sorted(port.names)}")
@@ -275,13 +276,13 @@ def _tensor(array: np.ndarray, type_: Any) -> Any:
     """An openvino.Tensor with the elements of an array of any dtype."""
     import openvino
 
-    tensor = openvino.Tensor(type_, array.shape)  # one around our array would not keep it alive
+    tensor = openvino.Tensor(type_, array.shape)  # a view would not keep the array alive
     tensor.data.reshape(-1).view(np.uint8)[:] = np.frombuffer(to_bytes(array), np.uint8)
     return tensor
 
 
 def _array(tensor: Any) -> np.ndarray:
-    """A copy, because the request's memory is reused."""
+    """A copy of a tensor as an array, because the request's memory is reused."""
     foreign = _FOREIGN.get(tensor.element_type.get_type_name())
     if foreign is None:
         return np.array(tensor.data)

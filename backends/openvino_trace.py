@@ -1,7 +1,7 @@
-"""What OpenVINO's own trace says of the passes that it runs on a model.
+"""Reads OpenVINO's own trace of the passes that it runs on a model.
 
-The trace has a line for each pass, with 1 where the pass reports that it changed the model. Some
-passes report it of every model, so those that report it of the plainest model say nothing.
+The trace has a line for each pass, with 1 if the pass reports that it changed the model. Some
+passes report a change for every model, even the simplest one, and are ignored.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SPACES = ("ov::", "pass::", "intel_cpu::", "snippets::", "low_precision::", "fr
 
 @dataclass
 class Trace:
-    """Passes in the order in which they ran first. changed: those that report a change."""
+    """ran: passes in the order of their first run. changed: passes that report a change."""
 
     ran: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
@@ -34,7 +34,7 @@ class Trace:
 
 
 def bare(name: str) -> str:
-    """The name of a pass without its namespaces, in which --focus would look for a colon."""
+    """The name of a pass without namespaces: ":" is a separator in the option --focus."""
     while space := next((space for space in _SPACES if name.startswith(space)), ""):
         name = name.removeprefix(space)
     return name
@@ -42,7 +42,7 @@ def bare(name: str) -> str:
 
 @contextlib.contextmanager
 def traced() -> Iterator[Trace]:
-    """The passes that OpenVINO runs within the block; they are known after it."""
+    """Yields the trace of the passes that run within the block; it is filled at the end."""
     trace, before = Trace(), os.environ.get(_VARIABLE)
     with tempfile.NamedTemporaryFile("r", suffix=".csv") as file:
         os.environ[_VARIABLE] = file.name
@@ -57,7 +57,7 @@ def traced() -> Iterator[Trace]:
 
 
 def plainest() -> Any:
-    """A model with one Relu."""
+    """The simplest model: one Relu."""
     import numpy as np
     import openvino
     from openvino import opset13

@@ -1,4 +1,4 @@
-"""Model optimisers and converters: nnfuzz.backends.transform has the contract."""
+"""Model optimisers and converters. nnfuzz.backends.transform describes the contract."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNKNOWN = re.compile(r"(Type unknown for).*")
 
 
 class OnnxOptimizer(Transform):
-    """onnxoptimizer, all passes that fuse or eliminate."""
+    """onnxoptimizer with all passes that fuse or eliminate."""
 
     name = "onnxoptimizer"
     issue_form = ONNXOPTIMIZER
@@ -42,7 +42,7 @@ class OnnxOptimizer(Transform):
 
 
 class OnnxSlim(Transform):
-    """onnxslim; its passes are the optimisations and the fusion patterns, from 0.1.40 on."""
+    """onnxslim; its passes, from 0.1.40 on, are optimisations and fusion patterns."""
 
     name = "onnxslim"
     issue_form = ONNXSLIM
@@ -66,7 +66,7 @@ class OnnxSlim(Transform):
 
 
 class OnnxSim(Transform):
-    """onnxsim."""
+    """The simplifier onnxsim."""
 
     name = "onnxsim"
     issue_form = ONNXSIM
@@ -100,7 +100,7 @@ class OnnxScript(Transform):
 
 
 class OnnxScriptVersion(Transform):
-    """The version converter of onnxscript, from its least opset to ONNX Runtime's newest."""
+    """The version converter of onnxscript, from its lowest opset to ONNX Runtime's newest."""
 
     name = "onnxscript-version"
     issue_form = ONNXSCRIPT
@@ -111,14 +111,14 @@ class OnnxScriptVersion(Transform):
     def transform(model, without):
         from onnxscript import ir, version_converter
 
-        # Of a ModelProto it converts the graph, and leaves the opset as it was (onnxscript 0.7.2).
+        # Given a ModelProto, it converts the graph but keeps the old opset (onnxscript 0.7.2).
         converted = ir.from_proto(model)
         version_converter.convert_version(converted, 25)
         return ir.to_proto(converted)
 
 
 class OnnxVersion(Transform):
-    """onnx.version_converter."""
+    """The version converter of onnx, to opset 25."""
 
     name = "onnx-version"
     issue_form = ONNX
@@ -133,7 +133,7 @@ class OnnxVersion(Transform):
 
 
 class OnnxInliner(Transform):
-    """onnx.inliner: operators become the function bodies that their schemas have."""
+    """onnx.inliner: operators are replaced by the function bodies in their schemas."""
 
     name = "onnx-inliner"
     issue_form = ONNX
@@ -141,7 +141,7 @@ class OnnxInliner(Transform):
 
     @classmethod
     def complaint(cls, error):
-        """The name of a value of unknown type is left out, since names in function bodies vary."""
+        """Leaves out the name of a value of unknown type, because names in function bodies vary."""
         complaint = super().complaint(error)
         subject = _UNKNOWN.sub(r"\1 a value", complaint.subject)
         return replace(complaint, subject=subject)
@@ -177,7 +177,7 @@ class OrtTransformers(Transform):
 
 
 class OrtSaved(Transform):
-    """The optimised model that ONNX Runtime saves; "none" optimises in memory."""
+    """The optimised model that ONNX Runtime saves; level "none" optimises in memory instead."""
 
     name = "ort-saved"
     standard = False

@@ -1,7 +1,7 @@
 """TensorRT and TensorRT for RTX: ONNX parser, builder, and execution on a GPU by Polygraphy.
 
-The levels are those of the builder's optimisation. Networks are strongly typed, TF32 is off.
-Without a GPU, TensorRT for RTX builds ahead of time for a compute capability, and nothing runs.
+The levels are the builder's optimisation levels. Networks are strongly typed, TF32 is off. Without
+a GPU, TensorRT for RTX builds for a given compute capability, and nothing runs.
 """
 
 from __future__ import annotations
@@ -33,19 +33,18 @@ _UNSUPPORTED = re.compile(
     r"|has no runners that implement it|initializer \S* ?cannot be imported",
     re.IGNORECASE,
 )
-"""Messages of the parser and of layers about what they do not support. An "API Usage Error" is
-TensorRT's category for operands that a layer forbids, such as inputs of rank 1, which ONNX allows.
-"""
+"""Messages of the parser and of layers about unsupported models. "API Usage Error" is TensorRT's
+category for operands that a layer forbids, such as inputs of rank 1, which ONNX allows."""
 _NOISE = re.compile(r"^.*catchCudaError.*\n?", re.MULTILINE)
 """Without a GPU, every message ends with the complaint that there is no driver."""
 _CONTEXT = re.compile(r"While parsing|--- (?:Begin|End) node|ERROR: |catchCudaError")
-"""Logged by the parser around a cause, or as a summary of it."""
+"""Lines that the parser logs around a cause, or as a summary of it."""
 _BUILDING = re.compile(
     r"Error Code \d+: [\w ]+ \((?:\[(?P<file>\w+\.\w+):\d+: [^\]]*\] )?"
     r"(?:\w+Exception: (?P<place>\w+\.\w+):\d+: )?(?P<statement>.*?)\s*(?:In \w+ at \S+\)|\)?\Z)",
     re.DOTALL,
 )
-"""The message of a part of the builder, between the names of the parts that passed it on."""
+"""The message of one part of the builder, between the names of the parts that passed it on."""
 _PARSED = re.compile(
     r"(?P<code>\w+) at (?P<operator>\S*) in (?P<place>\S*): (?P<statement>.*)", re.S
 )
@@ -78,11 +77,11 @@ _EXECUTED = """\
 
 
 class ParserError(RuntimeError):
-    """ "CODE at OPERATOR in FILE:FUNCTION: what is wrong"."""
+    """A message of the form "CODE at OPERATOR in FILE:FUNCTION: MESSAGE"."""
 
 
 class BuilderError(RuntimeError):
-    """What the builder has logged before it returned nothing."""
+    """The messages that the builder logged before it returned nothing."""
 
 
 class TensorRT(Backend):
@@ -105,7 +104,7 @@ class TensorRT(Backend):
         return {self.name: self._library().__version__}
 
     def load(self, model: bytes) -> bytes:
-        """Parses the model; every level parses it again, since building changes a network."""
+        """Parses the model. Every level parses it again, because building changes the network."""
         self._parsed(self._library(), [], model)
         return model
 
@@ -146,16 +145,16 @@ class TensorRT(Backend):
         return _REPRO.format(library=self.library, settings=lines, executed=executed)
 
     def _chosen(self) -> tuple[str, ...]:
-        """Lines of a script that state the device to build for."""
+        """Lines of a repro script that set the device to build for."""
         return ()
 
     def _library(self) -> Any:
         return importlib.import_module(self.library)
 
     def _parsed(self, trt: Any, log: list[str], model: bytes) -> tuple[Any, ...]:
-        """The builder and the network; what they log is appended to `log`.
+        """The builder, the network and the parser; their log messages are appended to `log`.
 
-        Raises: ParserError with the first complaint, and what was logged of it before.
+        Raises: ParserError with the first error and the log message that explains it.
         """
         logger = _logger(trt, log)
         builder = trt.Builder(logger)
@@ -188,7 +187,7 @@ class TensorRT(Backend):
 
 
 def _built(read: Complaint, message: str) -> Complaint:
-    """The builder's complaint without the layers, and names of layers, that it was processing."""
+    """The builder's complaint, without the layers that were being processed and their names."""
     match = _BUILDING.search(message)
     if match is None or not match["statement"]:
         return read
@@ -249,7 +248,7 @@ def _nowhere(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _engine(plan: bytes) -> Any:
-    """A program that runs a plan on the GPU."""
+    """A function that runs a serialized engine on the GPU."""
     from polygraphy.backend.trt import EngineFromBytes, TrtRunner
 
     runner = TrtRunner(EngineFromBytes(plan))
@@ -258,7 +257,7 @@ def _engine(plan: bytes) -> Any:
 
 
 def _logger(trt: Any, log: list[str]) -> Any:
-    """A logger that keeps errors."""
+    """A logger that appends errors to `log`."""
 
     class Log(trt.ILogger):  # type: ignore[misc]
         def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Sets up once, before workers are forked, what Inductor's first compilation in a process sets up.
+"""Does once, before workers are forked, the setup of Inductor's first compilation in a process.
 
 Inductor compiles and loads code to detect the processor's vector instructions, and registers some
 hundred patterns: two seconds of CPU time in every fresh process. Nothing here starts a thread.

@@ -41,9 +41,9 @@ from .onnxruntime import OnnxRuntime
 
 
 def check_transformed(before, after, standard=True):
-    """Raises: ValidationError, InferenceError or ValueError if `after` is no valid model with the
-    inputs and outputs of `before`. standard: whether ONNX's checker knows all of its operators.
-    """
+    """Raises ValidationError, InferenceError or ValueError if the optimised model `after` is
+    invalid, or has other inputs and outputs than `before`. standard: whether ONNX's checker knows
+    all operators."""
     import onnx
 
     if standard:
@@ -99,14 +99,14 @@ class Transform(OnnxRuntime):
     repro_model = "transformed(model, level)"
     loads_files = False
     standard: ClassVar[bool] = True
-    """Whether the result must be standard ONNX, so that ONNX's checker must accept it."""
+    """Whether the result is standard ONNX, which ONNX's checker must accept."""
 
     @staticmethod
     @abstractmethod
     def transform(model: Any, without: Collection[str]) -> Any:
         """onnx.ModelProto -> an equivalent one; the argument may be changed.
 
-        without: passes to switch off; always empty if `passes` names none.
+        without: passes to switch off; always empty if `passes` returns no names.
         """
 
     @classmethod

@@ -1,11 +1,11 @@
 """Apache TVM (Relax): ONNX importer, LLVM code generation, Relax virtual machine.
 
-`PassContext(opt_level)` alone changes nothing in Relax: the pipeline decides. The levels are
+The levels differ in the pipeline, since `PassContext(opt_level)` alone changes nothing in Relax:
   O0  default pipeline, opt_level 0, LLVM -O0: no fusion, no folding
   O1  the target's pipeline at opt_level 0: legalisation and dispatch, FuseOps switched off
   O3  the target's pipeline at opt_level 3, LLVM with the host's instruction set
-Further passes and options are drawn for each test case (backends/tvm_passes.py).
-FastMathTransform and ToMixedPrecision are in none of them: they do not preserve semantics.
+Further passes and options are drawn for each test case (backends/tvm_passes.py). FastMathTransform
+and ToMixedPrecision are never used, because they do not preserve semantics.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from . import tvm_passes
 from .frontends import FORM, REPRO_RELAX, VALUE, carried, relax_module
 from .issue_forms import TVM
 
-# Without these no program comes out.
+# Passes without which no program can be built.
 _REQUIRED = frozenset(
     (
         *("_pipeline", "sequential", "LegalizeOps", "tirx.BindTarget", "s_tir.LowerInitBlock"),
@@ -46,24 +46,24 @@ _REQUIRED = frozenset(
         *("VMShapeLower", "RemovePurityChecking", "tirx.LowerTVMBuiltin", "tirx.SplitHostDevice"),
     )
 )
-# The importer's own statements; what the code generator cannot do stays an exception.
+# Messages of the importer; if the code generator lacks something, that stays an exception.
 _UNSUPPORTED = re.compile(
     r"not (yet )?supported|not implemented|unsupported|only supports?\b|currently only"
     r"|only constant|must be a constant|missing outputs during conversion"
     r"|must be \d+ for Relax frontend|requires the input tensor to have float dtype",
     re.IGNORECASE,
 )
-# The code generator's and the runtime's. That emit_te "now only supports Tensor that has ShapeExpr
-# shape" is none of them: importers lose shapes that ONNX tells.
+# Messages of the code generator and the runtime. That emit_te "now only supports Tensor that has
+# ShapeExpr shape" is no such message: the importer has then lost a shape that the model declares.
 _NO_DTYPE = re.compile(
     r"Data type \S+ not supported|Unsupported input dtype|\bonly supports? b?float\d+\b"
 )
-# What code generation says of a value whose dtype is not what the importer took it for.
+# Messages of code generation about a value to which the importer gave a wrong dtype.
 _WRONG_DTYPE = re.compile(
     r"\bbound to different types\b|\btype mismatch: expected\b|\bexpected boolean argument\b",
     re.IGNORECASE,
 )
-# In the middle of a sentence, wherever TVM prints a call with a constant.
+# TVM prints this inside of a sentence if it quotes a call with a constant.
 _FOOTNOTE = re.compile(r"\s*# Metadata omitted\b[^\n]*? to show it\.")
 _PACKED = (21, 22)  # onnx.TensorProto.UINT4 and INT4
 _REPRO = """\
@@ -153,8 +153,8 @@ class _Module:
     ir: Any
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    source: Any = None  # of what is no ONNX
-    parameters: tuple[Any, ...] = ()  # weights that are inputs, behind those of the model
+    source: Any = None  # the TorchSource, if the model is not ONNX
+    parameters: tuple[Any, ...] = ()  # weights that are inputs, after those of the model
 
 
 _WHOLE = frozenset({"sequential", "_pipeline"})
@@ -200,7 +200,7 @@ class Tvm(Backend):
         return {"tvm": tvm.__version__, "llvm": str(llvm)}
 
     def load(self, model: Any) -> _Module:
-        """ONNX bytes -> IRModule with the declared static shapes."""
+        """ONNX bytes, or a PyTorch module, -> IRModule with static shapes."""
         if not isinstance(model, bytes):
             return _Module(relax_module(model), tuple(model.graph.inputs), model.outputs, model)
         import onnx
@@ -226,7 +226,7 @@ class Tvm(Backend):
         )
 
     def draw_pipeline(self, rng: Random) -> Pipeline | None:
-        """For CUDA none was tried."""
+        """Draws no pipeline for CUDA, because drawn pipelines have not been tried there."""
         return tvm_passes.draw(rng) if self.device == "cpu" else None
 
     def build(self, module: _Module, level: str) -> Program:
@@ -245,7 +245,7 @@ class Tvm(Backend):
         return [name for name in dict.fromkeys(watch.ran) if name not in _WHOLE]
 
     def fired_passes(self, module: _Module, level: str) -> list[str]:
-        """Compares the module before and after every pass; a pass that raises counts as well."""
+        """Returns the passes that raise or change the module, which is compared after each pass."""
         watch = _watch()
         with contextlib.suppress(Exception):
             self._build(module, level, [watch])
@@ -265,7 +265,7 @@ class Tvm(Backend):
         options = {"exec_mode": "bytecode", **tvm_passes.chosen(pipeline.steps)}
         target = self._target(pipeline.level, options)
         settings = {"instruments": instruments, "config": tvm_passes.config(pipeline.steps)}
-        # Below level 1 passes that consist of others leave some of these out.
+        # Below opt_level 1, passes that consist of others would leave some of the drawn ones out.
         with target, tvm.transform.PassContext(opt_level=3, **settings):
             ir = tvm_passes.applied(tvm, module.ir, pipeline.steps)
         opt_level = 3 if pipeline.level == "O3" else 0
@@ -289,7 +289,7 @@ class Tvm(Backend):
 
     @classmethod
     def complaint(cls, error: CompilerError) -> Complaint:
-        """The first line states the cause; a dump of the module follows it."""
+        """Reads the first line, which states the cause; a dump of the module follows it."""
         if not error.error_type:
             return read_complaint(error)
         subject = first_statement(_FOOTNOTE.sub("", error.message))
@@ -359,8 +359,7 @@ def _kind(error: CompilerError, subject: str) -> ComplaintKind:
 
 
 def _array(value: Any) -> np.ndarray:
-    """A result of the virtual machine as an array; TVM returns ONNX's Shape as a shape and not as a
-    tensor."""
+    """A result of the virtual machine as an array. TVM returns ONNX's Shape as a ShapeTuple."""
     import tvm
 
     if isinstance(value, tvm.runtime.ShapeTuple):
@@ -371,7 +370,7 @@ def _array(value: Any) -> np.ndarray:
 
 
 def _main(machine: Any, pipeline: Pipeline) -> Callable[..., Any]:
-    """The entry point of a virtual machine, also where LiftTransformParams has divided it."""
+    """The entry point of a virtual machine, also if LiftTransformParams has divided it."""
     main = machine["main"]
     if tvm_passes.LIFT not in pipeline.steps:
         return main
@@ -412,7 +411,7 @@ def _watch() -> Any:
 
 
 def _skip(passes: Collection[str]) -> Any:
-    """A pass instrument that skips passes."""
+    """A pass instrument that skips the named passes."""
     import tvm
 
     @tvm.ir.instrument.pass_instrument

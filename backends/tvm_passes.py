@@ -1,8 +1,8 @@
-"""Passes and options of Apache TVM beyond its pipelines, from which pipelines are drawn.
+"""Passes and options of Apache TVM beyond its pipelines. Drawn pipelines consist of them.
 
-A drawn pass runs on the imported module before the level's own pipeline. Passes over Relax's
-operators come first; after LegalizeOps come those over calls of TIR functions, and TIR's own.
-docs/PIPELINES.md lists the passes that are left out, and why.
+A drawn pass runs on the imported module before the level's own pipeline. Passes over Relax
+operators come first; after LegalizeOps come passes over calls of TIR functions, and over TIR.
+docs/PIPELINES.md lists the passes that are left out, and the reasons.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HIGH = (
     *("OptimizeLayoutTransform", "RemoveRedundantReshape", "ReorderPermuteDimsAfterConcat"),
     "ReorderTakeAfterMatmul",
 )
-"""Passes that rewrite Relax's operators, all of which LegalizeOps replaces."""
+"""Passes that rewrite Relax operators, and therefore run before LegalizeOps replaces these."""
 _ANYWHERE = (
     *("CanonicalizeBindings", "ConvertToDataflow", "DataflowUseInplaceCalls"),
     *("DeadCodeElimination", "EliminateCommonSubexpr", "ExpandTupleArguments", "FoldConstant"),
@@ -38,7 +38,7 @@ _LOW = (
     "dlight.GEMV",
 )
 _AFTER = {"FuseOps": ("AnnotateTIROpPattern",)}
-"""The passes that must run before a pass for it to have an effect; they are drawn with it."""
+"""Pass -> passes that must run before it for it to have an effect; they are drawn with it."""
 _OPTIONS = {
     "exec_mode": ("compiled",),
     "mcpu": ("generic", "nehalem", "haswell"),
@@ -65,7 +65,7 @@ _DETAILS: Mapping[str, Mapping[str, Any]] = {
     "s_tir.HoistIfThenElse": {"support_block_scope_hoisting": True},
     "s_tir.LoopPartition": {"partition_const_loop": True},
 }
-"""The fields of an option that is a record."""
+"""The fields of each option whose value is a record."""
 _OF_TARGET = ("exec_mode", "mcpu", "opt-level")
 STEPS = (
     *(*_HIGH, *_ANYWHERE, _LEGALIZE, *_LOW),
@@ -77,10 +77,10 @@ COLLECTIONS: Mapping[str, tuple[str, ...]] = {
     **{f"{name}={value}": () for name in _OF_TARGET for value in _OPTIONS[name]},
 }
 LIFT, LIFTED = "LiftTransformParams", "main_transform_params"
-"""The pass that divides a model, and the function of all that depends only on weights."""
+"""The pass that divides a model, and the function for the part that depends only on weights."""
 _WRITTEN = {
     "ConvertLayout": 'relax.transform.ConvertLayout({"relax.nn.conv2d": ["NHWC", "OHWI"]})',
-    # What folds constants in between would leave some that FuseTIR does not take.
+    # A pass between these two could fold constants in a form that FuseTIR does not accept.
     "FuseOps": """tvm.transform.Sequential([
     relax.transform.FuseOps(fuse_opt_level=4),
     relax.transform.FuseTIR(),
@@ -95,9 +95,9 @@ _WRITTEN = {
 ])""",
     "dlight.GEMV": "tvm.s_tir.dlight.ApplyDefaultSchedule(tvm.s_tir.dlight.cpu.GEMV())",
 }
-"""Passes with arguments, as Python expressions."""
+"""Python expressions for passes that need arguments."""
 _MOST_PASSES, _MOST_OPTIONS = 3, 2
-"""Most passes of each kind: enough for pairs, and few enough to be distinguished."""
+"""Most passes or options of a kind: enough for pairs, and few enough to tell which one matters."""
 
 
 def draw(rng: Random) -> Pipeline:
@@ -113,13 +113,13 @@ def draw(rng: Random) -> Pipeline:
 
 
 def chosen(steps: Iterable[str]) -> dict[str, str]:
-    """The options among the steps that do not belong to a PassContext."""
+    """The options among the steps that do not belong to a PassContext, by name."""
     settings = dict(step.split("=", 1) for step in steps if "=" in step)
     return {name: value for name, value in settings.items() if name in _OF_TARGET}
 
 
 def config(steps: Iterable[str]) -> dict[str, Any]:
-    """The configuration of a PassContext."""
+    """The configuration of a PassContext, from the options among the steps."""
     settings = dict(step.split("=", 1) for step in steps if "=" in step)
     return {k: _DETAILS.get(k, int(v)) for k, v in settings.items() if k not in _OF_TARGET}
 
@@ -136,13 +136,13 @@ def applied(tvm: Any, module: Any, steps: Sequence[str]) -> Any:
         module = half_weights(tvm, module)
     for step in steps:
         if "=" not in step:
-            # What is evaluated is written above; steps are checked (Backend.check_level).
+            # Only text of this file is evaluated: Backend.check_level admits known steps only.
             module = eval(written(step), {"tvm": tvm, "relax": tvm.relax})(module)
     return module
 
 
 def half_weights(tvm: Any, module: Any) -> Any:
-    """A copy of a module in which the second half of the inputs are weights."""
+    """A copy of a module in which the second half of the inputs counts as weights."""
     main = module["main"]
     copy = tvm.IRModule(dict(module.functions_items()), attrs=module.attrs)
     copy["main"] = main.with_attr("num_input", (len(main.params) + 1) // 2)
@@ -150,7 +150,8 @@ def half_weights(tvm: Any, module: Any) -> Any:
 
 
 def source_of(pipelines: Iterable[Pipeline]) -> str:
-    """DRAWN of a repro script: passes, options of the PassContext and others, by pipeline."""
+    """Source of DRAWN in a repro script: pipeline -> (passes, PassContext options, other
+    options)."""
     lines = ["DRAWN = {"]
     for pipeline in pipelines:
         lines += [f"    {str(pipeline)!r}: (", "        ["]

@@ -1,4 +1,4 @@
-"""The distance of every target from the float64 reference at a wrong element."""
+"""Distances of every target's values from the float64 reference, at elements that are wrong."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ def accuracy(
     everything: Mapping[Target, Mapping[str, np.ndarray]],
     mismatches: Mapping[Target, tuple[Mismatch, ...]],
 ) -> dict[Target, dict[str, Accuracy]]:
-    """The distances by target and wrong output, at the target's worst element; none for wrong
-    dtypes and shapes.
+    """By target and wrong output: all targets' distances at the element where this target is worst.
+
+    everything: all targets' outputs. Outputs with a wrong dtype or shape are left out.
     """
     return {
         target: {

@@ -1,6 +1,5 @@
-"""Where results agree, and where onnx.reference contradicts nnfuzz's own reference, so that nobody
-is accused.
-"""
+"""Groups results that agree, and finds wrong outputs on which onnx.reference agrees with the
+target: nnfuzz's own reference may be wrong there, so no compiler is accused."""
 
 from __future__ import annotations
 
@@ -26,11 +25,11 @@ Key = TypeVar("Key", bound=Hashable)
 def groups_that_agree(
     arrays: Mapping[Key, np.ndarray], envelope: Envelope | None = None
 ) -> list[list[Key]]:
-    """Groups of keys of arrays that agree, the largest group first.
+    """Groups of keys whose arrays agree, the largest group first.
 
-    Where an element is comparable, two arrays may differ by the width of the envelope. Elsewhere,
-    and without an envelope, floats have to have half of the dtype's digits of the output's largest
-    element in common, and discrete elements have to be equal. NaN agrees with NaN.
+    Two comparable elements agree if they differ by at most the width of the envelope. Incomparable
+    elements, and all elements if there is no envelope, agree if discrete ones are equal and floats
+    differ by at most sqrt(unit roundoff) times the largest element. NaN agrees with NaN.
     """
     slack: np.ndarray | float = _half_the_digits(arrays)
     if envelope is not None:
@@ -80,11 +79,11 @@ def without_contradicted(
     reference: Arrays,
     finite: bool = True,
 ) -> Verdict:
-    """The verdict without the wrong elements at which onnx.reference contradicts it, which are its
-    `contradictions`.
+    """The verdict, with wrong elements moved to `contradictions` where onnx.reference agrees with
+    the target.
 
-    outputs: of the targets. arbiter: that of onnx.reference, which is not judged itself.
-    reference: its outputs, as far as they are to be trusted. finite: whether all inputs are.
+    outputs: by target, the arbiter included. arbiter: the target that is onnx.reference; it is not
+    judged. reference: the trusted outputs of onnx.reference. finite: whether all inputs are finite.
     """
     mismatches = {**verdict.mismatches, arbiter: ()}
     contradictions: dict[Target, tuple[Contradiction, ...]] = {}
@@ -102,7 +101,7 @@ def without_contradicted(
 def _split(
     wrong: Mismatch, expected: Envelope, outputs: Arrays, reference: Arrays, finite: bool
 ) -> tuple[Mismatch | None, Contradiction | None]:
-    """The part of a mismatch that onnx.reference does not contradict, and the part that it does."""
+    """The remaining part of a mismatch, and the part on which onnx.reference and target agree."""
     actual, theirs = outputs.get(wrong.output), reference.get(wrong.output)
     if actual is None or theirs is None:
         return wrong, None
@@ -124,7 +123,7 @@ def _split(
 
 
 def _near(expected: Envelope, actual: np.ndarray, theirs: np.ndarray) -> np.ndarray:
-    """Mask of elements of one dtype and shape that agree as far as the envelope is wide."""
+    """Mask of the elements of two arrays that differ by at most the width of the envelope."""
     if not expected.dtype.is_float:
         return actual == theirs
     least, most = expected.admitted

@@ -1,4 +1,4 @@
-"""A criterion of the user beside the envelope: the largest distance of an output from the
+"""A user's tolerance beside the envelope: the largest allowed distance of an output from the
 reference."""
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ _PART = re.compile(r"(rtol|atol|ulp)=([\d.]+(?:[eE][+-]?\d+)?)")
 
 
 class CriterionError(ValueError):
-    """A text that is no criterion; the message shows the form of one."""
+    """A text that is not a tolerance; the message shows the syntax."""
 
 
 @dataclass(frozen=True)
 class Criterion:
-    """An element is within it if |actual - reference| <= atol + rtol |reference|, or at most `ulp`
-    units in the last place of the output's dtype at the reference.
-    """
+    """A tolerance: |actual - reference| <= atol + rtol |reference|, or <= `ulp` units in the last
+    place of the output's dtype at the reference."""
 
     rtol: float = 0.0
     atol: float = 0.0
@@ -47,10 +46,10 @@ class Criterion:
         return ",".join(f"{name}={value:g}" for name, value in vars(self).items() if value)
 
     def beyond(self, envelope: Envelope, actual: np.ndarray) -> int:
-        """The number of elements beyond the criterion; all if dtype or shape differ.
+        """The number of elements outside of the tolerance; all elements if dtype or shape differ.
 
-        NaN is within it where the reference is NaN, an infinity where the reference is the same
-        one.
+        NaN is accepted where the reference is NaN, and an infinity where the reference is the same
+        infinity.
         """
         wanted = envelope.ref
         if actual.shape != wanted.shape or actual.dtype != envelope.dtype.numpy:
@@ -64,9 +63,8 @@ class Criterion:
         return int(np.count_nonzero(~(within | same)))
 
     def narrowed(self, envelope: Envelope) -> Envelope:
-        """The envelope cut to the criterion. Elements that are not comparable are compared with the
-        reference as well, as a criterion demands.
-        """
+        """The envelope cut to the tolerance. Incomparable elements are then compared with the
+        reference too."""
         expected = _rounded(envelope)
         if not envelope.dtype.is_float and not (self.rtol or self.atol):
             return replace(envelope, lo=expected, hi=expected, any=np.zeros_like(envelope.any))
@@ -74,7 +72,7 @@ class Criterion:
             middle = plain(expected).astype(np.float64)
             unit = envelope.ulp if envelope.dtype.is_float else np.zeros(middle.shape)
             limit = np.maximum(self.atol + self.rtol * np.abs(middle), self.ulp * unit)
-            # a verdict adds the unit (Envelope.admitted)
+            # Envelope.admitted adds one unit, so it is subtracted here.
             limit = np.where(np.isfinite(middle), limit - unit, 0.0)
             lo, hi = middle - limit, middle + limit
             known = ~envelope.any & np.isfinite(envelope.lo) & np.isfinite(envelope.hi)
@@ -86,7 +84,7 @@ class Criterion:
 
 
 def _rounded(envelope: Envelope) -> np.ndarray:
-    """The reference, with the dtype's own value where it overflows."""
+    """The reference, infinite where the dtype overflows; discrete ones in the output's dtype."""
     with np.errstate(over="ignore"):
         held = envelope.ref.astype(envelope.dtype.numpy)
     return (
@@ -97,11 +95,10 @@ def _rounded(envelope: Envelope) -> np.ndarray:
 
 
 def distance(envelope: Envelope, actual: np.ndarray) -> float:
-    """The largest distance of a comparable element from the reference, in units in the last place
-    of the largest such element; 0 if none is comparable or the dtype is discrete.
+    """The largest distance of a comparable element from the reference, in units in the last place.
 
-    All elements have one unit, because an element's own unit is no measure of errors next to 0,
-    where terms cancel.
+    The unit is that of the largest comparable element: an element's own unit says little about
+    errors near 0, where terms cancel. 0 if nothing is comparable or the dtype is discrete.
     """
     compared = envelope.comparable & np.isfinite(envelope.ref) if envelope.dtype.is_float else None
     if compared is None or actual.shape != envelope.ref.shape or not compared.any():

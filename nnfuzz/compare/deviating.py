@@ -1,8 +1,9 @@
-"""Decides whether habits of a compiler, such as float64 computed in float32, explain its outputs.
+"""Decides whether known deviations of a compiler explain its wrong outputs.
 
-The envelopes of a graph are computed anew under the habits. For floats, the working precision is
-that of the narrower dtype, and inputs may be rounded to it. An integer is not compared if it
-depends on a number that the narrower dtype does not hold, or on a sum that wrapped around.
+A deviation is a dtype that the compiler always computes in another one, such as float64 in float32.
+The envelopes are computed anew with the precision of the other dtype, to which inputs may be
+rounded, too. An integer is not compared if it depends on a number that the other dtype cannot hold,
+or on a sum that wrapped around.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ Arrays = Mapping[str, np.ndarray]
 def explains(
     deviations: Collection[Deviation], graph: Graph, params: Arrays, outputs: Arrays
 ) -> bool:
-    """Whether a compiler with these habits may return the outputs that leave the envelope.
+    """Whether a correct compiler with these deviations may return these outputs.
 
-    An output may be of the narrower dtype; wrong integers must be numbers that it holds.
-    Raises: ReferenceFault.
+    An output may have the other dtype of a deviation; wrong integers must be numbers that this
+    dtype can hold. Raises: ReferenceFault.
     """
     return not refuting(deviations, graph, params, outputs)
 
@@ -43,7 +44,7 @@ def explains(
 def refuting(
     deviations: Collection[Deviation], graph: Graph, params: Arrays, outputs: Arrays
 ) -> set[str]:
-    """Names of the outputs that no correct compiler with these habits returns.
+    """Names of the outputs that no correct compiler with these deviations returns.
 
     Raises: ReferenceFault.
     """
@@ -55,18 +56,18 @@ def refuting(
         if name not in outputs or not _agrees(admitted[name], outputs[name], dtype, deviations)
     }
     rest = [name for name in dtypes if name not in refuted]
-    strange = {n: _strange(admitted[n], outputs[n], dtypes[n], deviations) for n in rest}
+    strange = {n: _unrepresentable(admitted[n], outputs[n], dtypes[n], deviations) for n in rest}
     strange = {name: mask for name, mask in strange.items() if mask.any()}
     if strange:
         undefined = {n: e.any for n, e in envelopes(graph, params).items()}
         refuted |= {name for name, mask in strange.items() if not (mask <= undefined[name]).all()}
-    return refuted | _without_decided(graph, params, {name: outputs[name] for name in rest})
+    return refuted | _lacking_special(graph, params, {name: outputs[name] for name in rest})
 
 
-def _without_decided(graph: Graph, params: Arrays, outputs: Arrays) -> set[str]:
-    """Names of the outputs that lack a NaN or infinity on which ONNX or IEEE 754 decides.
+def _lacking_special(graph: Graph, params: Arrays, outputs: Arrays) -> set[str]:
+    """Names of the outputs that lack a NaN or infinity which ONNX or IEEE 754 prescribes.
 
-    Every correct compiler returns it, in a narrower dtype as well.
+    A correct compiler returns these in a narrower dtype, too.
     """
     if not beyond(params):
         return set()
@@ -80,7 +81,7 @@ def _without_decided(graph: Graph, params: Arrays, outputs: Arrays) -> set[str]:
 def deviating(
     deviations: Collection[Deviation], graph: Graph, params: Arrays
 ) -> dict[str, Envelope]:
-    """Envelopes of the outputs under the habits. Raises: ReferenceFault."""
+    """Envelopes of the outputs under the deviations. Raises: ReferenceFault."""
     values = reference(graph, params)
     habits = _Habits(deviations)
     with torch.inference_mode():
@@ -99,7 +100,7 @@ def deviating(
 
 
 class _Habits:
-    """Changes precisions and intervals as a compiler's habits do."""
+    """Applies deviations to the precisions and intervals of a graph."""
 
     def __init__(self, deviations: Collection[Deviation]) -> None:
         self._to = dict.fromkeys((DType(d.dtype), d.to) for d in deviations)
@@ -120,11 +121,11 @@ class _Habits:
         return precisions
 
     def working(self, dtype: DType) -> DType:
-        """The dtype in which a dtype is computed."""
+        """The dtype in which values of `dtype` are computed."""
         return DType.of(self._narrow[dtype].dtype) if dtype in self._narrow else dtype
 
     def of_input(self, value: Tensor, dtype: DType) -> Interval:
-        """Interval of an input or weight, which may be rounded to the narrower dtype."""
+        """The interval of an input or weight, which the compiler may round to the other dtype."""
         if dtype in self._narrow:
             rounded = value.to(self._narrow[dtype].dtype).to(value.dtype)
             either = Interval(torch.minimum(value, rounded), torch.maximum(value, rounded))
@@ -132,7 +133,7 @@ class _Habits:
         return self.of_result(value, Interval(value, value), dtype)
 
     def of_result(self, value: Tensor, interval: Interval, dtype: DType) -> Interval:
-        """Interval of a result; integers that the narrower dtype does not hold are not compared."""
+        """The interval of a node's output, masked where the other integer dtype cannot hold it."""
         for own, to in self._to:
             if own is dtype and dtype.is_int and to != SATURATES:
                 # `value` is the carrier: for uint64 an int64 with the same bits.
@@ -147,10 +148,10 @@ class _Habits:
         intervals: Mapping[str, Interval],
         dtype: DType,
     ) -> Interval:
-        """Interval of a result if integers may saturate instead of wrapping around.
+        """The interval of a node's output if integers may saturate instead of wrapping around.
 
-        Where the same operator gives another result in int64, the end of the dtype's range is
-        admitted, too. Such an element is not compared if an operand may be saturated already.
+        Where the operator yields another number in int64, the interval is extended to the nearest
+        number of the dtype. The element is not compared if an operand may have saturated before.
         """
         interval = intervals[name]
         if (dtype, SATURATES) not in self._to:
@@ -178,17 +179,17 @@ class _Habits:
 def _agrees(
     expected: Envelope, actual: np.ndarray, own: DType, deviations: Collection[Deviation]
 ) -> bool:
-    """Whether an output lies in the envelope and has its own dtype or the one it is computed in."""
+    """Whether an output lies in the envelope and has dtype `own` or a deviation's other dtype."""
     admitted = {own.value, *(d.to for d in deviations if d.dtype == own.value)}
     if actual.shape != expected.ref.shape or DType.of(actual.dtype).value not in admitted:
         return False
     return not outside(expected, actual).any()
 
 
-def _strange(
+def _unrepresentable(
     expected: Envelope, actual: np.ndarray, own: DType, deviations: Collection[Deviation]
 ) -> np.ndarray:
-    """Mask of the wrong integers that none of the narrower dtypes of the habits can hold."""
+    """Mask of the wrong integers that no other dtype of the deviations can hold."""
     whole = plain(actual)
     mine = [d.to for d in deviations if d.dtype == own.value and d.to != SATURATES]
     if not own.is_int or not mine or whole.dtype.kind not in "iu":
@@ -197,7 +198,7 @@ def _strange(
 
 
 def _held_by(whole: np.ndarray, to: str) -> np.ndarray:
-    """Mask of the integers that a narrower dtype holds, signed or unsigned."""
+    """Mask of the integers that dtype `to` can hold, or its signed or unsigned counterpart."""
     if DType(to).is_float:
         return held(whole, DType(to))
     signed = to.removeprefix("u")
@@ -211,13 +212,13 @@ def explanation(
     outputs: Arrays,
     wrong: Collection[str] = (),
 ) -> tuple[tuple[Deviation, ...], frozenset[str]]:
-    """Looks for the habits of a compiler that explain its wrong outputs.
+    """Looks for deviations of a compiler that explain its wrong outputs.
 
-    wrong: names of outputs, by default those that leave the envelope. A habit explains an output
-    that is right under it and wrong without any habit.
+    wrong: names of outputs; by default those outside of the envelope. An output is explained if it
+    is right under the deviations and wrong without any.
 
-    Returns: a minimal set of habits that explains all wrong outputs, empty if there is none; and
-    the names of the outputs that all habits in combination explain.
+    Returns: a minimal set of deviations that explains all wrong outputs, or an empty set; and the
+    names of the outputs that all deviations together explain.
     Raises: ReferenceFault.
     """
     present = {value.type.dtype.value for value in graph.values.values()}
@@ -241,7 +242,7 @@ def _needed(
     outputs: Arrays,
     wrong: frozenset[str],
 ) -> tuple[Deviation, ...]:
-    """A minimal set of habits that still explains the wrong outputs."""
+    """A minimal subset of the deviations that still explains all wrong outputs."""
     needed = tuple(habits)
     for habit in habits:
         rest = tuple(other for other in needed if other is not habit)

@@ -1,23 +1,22 @@
-"""Envelopes at edges: which outputs are determined where inputs hold NaN, infinities and signed
-zeros.
+"""Envelopes for inputs with special values: NaN, infinities, signed zeros ("at edges").
 
 An abstract value accompanies the interval of every element (`nnfuzz.compare.envelope`): a number in
-an interval, where zero has a certain sign or either sign; NaN; an infinity; or any value. Operators
-change it by these rules:
+the interval, perhaps with the sign of a zero; NaN; an infinity; or unknown. Operators change it by
+these rules:
 
-- Movement of data and selection by a known condition (`edges_of_moved`, `_selected`) keep every bit
-  of an element, and nothing else than the element that is chosen counts.
-- An elementwise operator that IEEE 754 or ONNX decides on (`OpSpec.edges`) is computed at all
-  points that stand for its operands: the ends of an interval, both zeros where it holds either,
-  NaN, an infinity. What these agree on is decided (`_agreed`); next to a pole, at the end of a
-  domain or where something may overflow they do not.
-- NaN is carried into what depends on it by operators that say so (`OpSpec.carries_nan`).
-- -inf leaves an element out of a softmax, as masks of attention do (`OpSpec.leaves_out`).
-- Any other operator makes numbers of numbers, as long as they are in its domain, outside of which
-  what it computes on its way may overflow; what depends on another element is anything at all.
+- Data movement and selection by a known condition (`edges_of_moved`, `_selected`) copy the abstract
+  value of the chosen element.
+- An elementwise operator with results prescribed by IEEE 754 or ONNX (`OpSpec.edges`) is computed
+  at all points that represent its operands: the ends of an interval, both zeros if the sign is
+  unknown, NaN, an infinity. If all results agree, the result is determined (`_agreed`); they
+  disagree next to a pole, at the end of a domain and where something may overflow.
+- Operators with `OpSpec.carries_nan` return NaN for every element that depends on a NaN.
+- Operators with `OpSpec.leaves_out`, such as Softmax, ignore elements of -inf, as attention masks
+  need.
+- Any other operator has a known result only if all operands are numbers inside of its domain.
 
-The sign of a zero is decided where arithmetic is rounded once (IEEE 754-2019, clause 6.3), and
-where an operator is exact. A number that a compiler may flush to zero has either sign then.
+The sign of a zero is determined if the operator is exact or rounds once (IEEE 754-2019, clause
+6.3), except for a number that a compiler may flush to zero.
 """
 
 from __future__ import annotations
@@ -55,17 +54,17 @@ Arrays = Mapping[str, np.ndarray]
 ROUNDING = 8.0
 """Allowed error of a function at an infinite operand, such as atan(inf), in unit roundoffs."""
 NEGLIGIBLE = 1000.0
-"""An exponent whose negative gives exp(-x) = 0, also in float64."""
+"""A number x so large that exp(-x) = 0 even in float64."""
 _SCALE = 2.0**-500
-"""A factor on operands: a result that is still infinite is at a pole and has not overflowed."""
+"""Factor on operands: a result that stays infinite for scaled operands is a pole, no overflow."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Edge:
-    """The determined values of a float tensor's elements beside their interval; tensors in float64.
+    """The special values of a float tensor's elements, as float64 tensors of the same shape.
 
-    special: NaN or an infinity for elements that are so in every correct implementation, where the
-    interval is masked; else 0. sign: of exact zeros, 1 or -1; 0 where either is right.
+    special: NaN or an infinity where every correct implementation returns it (the interval is
+    masked there), else 0. sign: 1 or -1 where an exact zero must have that sign, else 0.
     """
 
     special: Tensor
@@ -83,20 +82,20 @@ def enclosure(
     expected: Arrays = MappingProxyType({}),
     edges: bool = False,
 ) -> Enclosure:
-    """The envelopes that a verdict rests on: at edges where NaN, an infinity or -0.0 is among the
-    inputs and weights, or NaN or an infinity among the outputs.
+    """The envelopes that a verdict rests on, with rules for special values if any are present.
 
-    expected: PyTorch's outputs, as far as they are known. edges: whether it is at edges in any
-    case. A zero that arithmetic made has a sign in every model, which only matters if inputs have
-    one. Raises: ReferenceFault.
+    The rules apply if inputs or weights hold NaN, an infinity or -0.0, or outputs hold NaN or an
+    infinity. expected: PyTorch's outputs, if known. edges: apply the rules in any case. Raises:
+    ReferenceFault.
     """
     wanted = edges or beyond(params) or strange(expected)
     return (enveloped_at_edges if wanted else enveloped)(graph, params)
 
 
 def enveloped_at_edges(graph: Graph, params: Arrays) -> Enclosure:
-    """As `enveloped`, with NaN and infinities as bounds where these are decided, and the sign of
-    zeros. Raises: ReferenceFault.
+    """`enveloped`, with NaN, infinities and signs of zeros demanded where they are determined.
+
+    Raises: ReferenceFault.
     """
     graph, params = flat(graph, params)
     values = reference(graph, {name: params[name] for name in (*graph.inputs, *graph.weights)})
@@ -106,7 +105,7 @@ def enveloped_at_edges(graph: Graph, params: Arrays) -> Enclosure:
         for name in (*graph.inputs, *graph.weights):
             intervals[name], edges[name] = _given(values[name], graph.type(name).dtype)
         for node in graph.nodes:
-            here = intervals | _left_out(node, intervals, edges)
+            here = intervals | _without_ignored(node, intervals, edges)
             node_intervals(graph, node, values, here)
             intervals.update((name, here[name]) for name in node.outputs)
             made = _outputs(graph, node, values, intervals, edges)
@@ -123,19 +122,19 @@ def enveloped_at_edges(graph: Graph, params: Arrays) -> Enclosure:
 
 
 def _unmasked(own: Interval, edge: Edge) -> Interval:
-    """The interval without a mask where NaN or an infinity is determined and thus compared."""
+    """The interval, unmasked where NaN or an infinity is determined and therefore compared."""
     if own.any is None:
         return own
     mask = own.any & (edge.special == 0)
     return Interval(own.lo, own.lo if own.exact else own.hi, mask if bool(mask.any()) else None)
 
 
-def _left_out(
+def _without_ignored(
     node: Node, intervals: Mapping[str, Interval], edges: Mapping[str, Edge]
 ) -> dict[str, Interval]:
-    """The operands of a softmax or a maximum with a number in place of -inf that is less than the
-    others by far, so that its exponential is zero beside theirs: a mask leaves out elements in this
-    way. Where it leaves out all of them the reference is no number, and nothing is decided."""
+    """The node's operands with -inf replaced by a finite number, if the operator ignores -inf. The
+    number is so low that its exponential is 0 beside the others. Softmax over nothing but -inf
+    stays undetermined, because the reference yields NaN."""
     if not node.op.leaves_out:
         return {}
     gone = {name: edges[name].special == -torch.inf for name in node.inputs}
@@ -148,15 +147,15 @@ def _left_out(
 
 
 def _without(own: Interval, gone: Tensor, low: float) -> Interval:
-    """The interval with a number in place of some elements."""
+    """The interval with the number `low`, unmasked, in the elements selected by `gone`."""
     lo, hi = (torch.where(gone, low, end) for end in (own.lo, own.hi))
     mask = own.mask() & ~gone
     return Interval(lo, lo if own.exact else hi, mask if bool(mask.any()) else None)
 
 
 def _given(x: Tensor, dtype: DType) -> tuple[Interval, Edge]:
-    """A parameter of the graph: NaN and infinities are masked as numbers; numbers that may be
-    flushed have an interval with zero."""
+    """The interval and special values of an input or weight, where NaN and infinities are masked.
+    The interval includes 0 if a compiler may flush the number to zero."""
     if not dtype.is_float:
         return Interval(x, x), Edge.none(x)
     special = torch.where(torch.isfinite(x), 0.0, x)
@@ -176,13 +175,14 @@ def _outputs(
     intervals: Mapping[str, Interval],
     edges: Mapping[str, Edge],
 ) -> list[tuple[Interval, Edge]]:
-    """The edges of a node's outputs, given their intervals as numbers."""
+    """The intervals and special values of a node's outputs. intervals: of inputs and outputs, where
+    the outputs' still ignore special values."""
     plain = [(intervals[name], Edge.none(intervals[name].lo)) for name in node.outputs]
     inputs = [(intervals[name], edges[name]) for name in node.inputs]
     if not inputs:
         return plain
     if not node.op.edges:
-        # The domains of some operators end at the greatest number of the dtype.
+        # Some domains end at the greatest number of the dtype, so they are checked in that dtype.
         dtypes = [graph.type(name).dtype.torch for name in node.inputs]
         ends = [
             [end.to(dtype) for end, dtype in zip(side, dtypes)]
@@ -210,9 +210,9 @@ def _outputs(
 def _carried(
     op: OpSpec, inputs: Sequence[tuple[Interval, Edge]], outputs: int
 ) -> Sequence[Edge | None]:
-    """NaN in the results that depend on a NaN; None per output if there is none in any.
+    """NaN as special value of each result that depends on a NaN, if the operator propagates NaN.
 
-    Numbers for which no operator returns NaN stand for all other elements.
+    The operator runs on ones, with and without the NaN. Returns None per output if there is no NaN.
     """
     nans = [torch.isnan(edge.special) for _, edge in inputs]
     if not op.carries_nan or not any(bool(nan.any()) for nan in nans):
@@ -228,14 +228,14 @@ def _carried(
 def edges_of_moved(
     op: OpSpec, inputs: Sequence[tuple[Interval, Edge]], refs: Sequence[Tensor]
 ) -> list[Edge]:
-    """The edges of moved elements: each one comes from an element of an input, or is a constant of
-    the operator that the reference shows."""
+    """The special values of a data movement's outputs, copied from the inputs' elements. Elements
+    that come from no input are constants, taken from the reference outputs `refs`."""
     starts = np.cumsum([0, *(own.lo.numel() for own, _ in inputs)])
     places = [
         torch.arange(start, start + own.lo.numel(), dtype=torch.float64).reshape(own.lo.shape)
         for start, (own, _) in zip(starts, inputs)
     ]
-    # An element that moves along with its operand is an element of it.
+    # Outputs that shift with the numbered inputs are copies of input elements.
     here, there = (
         [*flatten(op.torch(*(place + shift for place in places)))] for shift in (1.0, 3.0)
     )
@@ -263,7 +263,7 @@ def edges_of_moved(
 
 
 def _selected(inputs: Sequence[tuple[Interval, Edge]], interval: Interval) -> Edge:
-    """The edge of Where(condition, x, y), where the condition is known."""
+    """The special values of Where(condition, x, y), where the condition is known."""
     (condition, _), (_, x), (_, y) = inputs
     known = ~condition.unsure
     parts = (
@@ -276,9 +276,9 @@ def _selected(inputs: Sequence[tuple[Interval, Edge]], interval: Interval) -> Ed
 def _agreed(
     op: Elementwise, inputs: Sequence[tuple[Interval, Edge]], interval: Interval, dtype: DType
 ) -> tuple[Interval, Edge]:
-    """The value on which all points that represent the operands agree.
+    """The result of an elementwise operator, if all points that represent the operands agree on it.
 
-    interval: of results of numbers, masked where an operand is none.
+    interval: of the results for numbers, masked where an operand is NaN, infinite or unknown.
     """
     points = [_points(*pair) for pair in inputs]
     results = [_computed(op, *chosen) for chosen in itertools.product(*points)]
@@ -308,7 +308,7 @@ def _agreed(
         lo, hi = lo - u * lo.abs(), hi + u * hi.abs()
     lo, hi = (torch.where(numbers, a, b) for a, b in ((lo, interval.lo), (hi, interval.hi)))
     mask = interval.mask() & ~numbers
-    if not precise:  # exp(x) in cosh(x) overflows before that does
+    if not precise:  # implementations may overflow early, as exp(x) inside of cosh(x) does
         mask = mask | (torch.maximum(lo.abs(), hi.abs()) > dtype.limits[1] / 4)
     zero = (lo == 0) & (hi == 0) & ~mask
     sign = torch.copysign(torch.ones_like(lo), first)
@@ -319,13 +319,12 @@ def _agreed(
 
 
 def _computed(op: Elementwise, *operands: Tensor) -> Tensor:
-    """The result of an operator with one output, floats in float64."""
     (y,) = flatten(op.torch(*operands))
     return y.double() if y.is_floating_point() else y
 
 
 def exact(op: Elementwise, arity: int) -> bool:
-    """Whether an operator is rounded at most once."""
+    """Whether an operator with `arity` inputs is rounded at most once."""
     if op.exactness == "rounded":
         return True
     radius = op.radius(1.0, *[torch.ones(())] * (1 + arity))
@@ -333,9 +332,8 @@ def exact(op: Elementwise, arity: int) -> bool:
 
 
 def _points(own: Interval, edge: Edge) -> list[Tensor]:
-    """Points that represent each element: the special value; otherwise both ends of the interval
-    and its possible zeros; for unknown values some of each kind.
-    """
+    """Points that represent each element: the special value if there is one, NaN, inf, -1 and 1 if
+    it is unknown, else both ends of the interval and the zeros that it may hold."""
     if not own.lo.is_floating_point():
         return [own.lo] if own.exact else [own.lo, own.hi]
     holds = (own.lo <= 0) & (own.hi >= 0)
@@ -359,13 +357,13 @@ def _points(own: Interval, edge: Edge) -> list[Tensor]:
 
 
 def _same(one: Tensor, other: Tensor) -> bool:
-    """Whether tensors are equal bit for bit; all NaN are equal."""
+    """Whether two tensors are equal bit for bit; all NaN count as equal."""
     equal = (one == other) & (torch.signbit(one) == torch.signbit(other))
     return bool((equal | (torch.isnan(one) & torch.isnan(other))).all())
 
 
 def _with_edge(own: Envelope, edge: Edge) -> Envelope:
-    """The envelope with the values that are decided at edges."""
+    """The envelope with the determined special values as bounds, and the signs of zeros."""
     if not own.dtype.is_float:
         return own
     special, sign = edge.special.numpy(), edge.sign.numpy()

@@ -1,10 +1,10 @@
 """The envelope: an interval around the reference that contains the result of every correct
 compiler.
 
-Intervals travel through the graph operator by operator (`OpSpec.interval`) and are widened by the
-operator's local rounding error (`OpSpec.radius`) in the working dtype. An element that overflows,
-leaves an operator's domain or is undefined by ONNX becomes incomparable, with all that depends on
-it.
+Intervals are propagated through the graph operator by operator (`OpSpec.interval`) and widened by
+the operator's rounding error (`OpSpec.radius`) in the working dtype. An element that overflows,
+leaves an operator's domain or is undefined by ONNX becomes incomparable (masked), and so does every
+element that depends on it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Envelope:
 
     @property
     def comparable(self) -> np.ndarray:
-        """Mask of elements that a verdict can rest on: discrete ones must be certain."""
+        """Mask of the elements that are compared; a discrete element needs lo == hi."""
         return ~self.any if self.dtype.is_float else ~self.any & (self.lo == self.hi)
 
     @cached_property
@@ -69,17 +69,15 @@ class Envelope:
 
     @cached_property
     def admitted(self) -> tuple[np.ndarray, np.ndarray]:
-        """The bounds of a verdict: the ends, for floats one unit in the last place further out."""
+        """The bounds of a verdict: lo and hi, moved outwards by one ULP if the dtype is a float."""
         if not self.dtype.is_float:
             return self.lo, self.hi
         return self.lo - self.ulp, self.hi + self.ulp
 
 
 def width(bounds: Envelope) -> Width | None:
-    """The width of an output's intervals; None if it is discrete or nothing is comparable.
-
-    Zeros, NaN and infinities do not count. Correct rounding needs half a unit in the last place.
-    """
+    """Half the width of an output's intervals: median and maximum. None if nothing is comparable or
+    the output is discrete. Elements with reference 0, NaN or infinity do not count."""
     if not bounds.dtype.is_float or not bounds.comparable.any():
         return None
     counted = bounds.comparable & (bounds.ref != 0) & (bounds.ulp > 0)
@@ -87,18 +85,17 @@ def width(bounds: Envelope) -> Width | None:
     half = (bounds.hi[counted] - bounds.lo[counted]) / 2
     if not half.any():
         return Width(0.0, 0.0)
-    with np.errstate(over="ignore"):  # next to the least number of float64
+    with np.errstate(over="ignore"):  # the unit may be the least subnormal number
         units = np.minimum(half / bounds.ulp[counted], np.finfo(np.float64).max)
     return Width(float(np.median(units)), float(units.max()))
 
 
 @dataclass(frozen=True, eq=False)
 class Enclosure:
-    """A graph with the reference of every value, the intervals around them, and its envelopes.
+    """A graph with its reference values, the intervals around them, and its outputs' envelopes.
 
-    graph: with foreign operators replaced by the nodes that they amount to
-    (nnfuzz.operators.expanded). intervals: masked where an element cannot be compared. envelopes:
-    by output. params: its inputs and weights.
+    graph: foreign operators are replaced by known ones if possible (nnfuzz.operators.expanded).
+    values, intervals: by value name. envelopes: by output. params: inputs and weights by name.
     """
 
     graph: Graph
@@ -109,7 +106,7 @@ class Enclosure:
 
     @cached_property
     def defined(self) -> bool:
-        """Whether every node is surely within its domain, see `defined`."""
+        """Whether the discrete inputs of every node are surely inside of the node's domain."""
         return all(defined(node, self.graph, self.intervals) for node in self.graph.nodes)
 
 
@@ -128,16 +125,16 @@ def enveloped(graph: Graph, params: Mapping[str, np.ndarray]) -> Enclosure:
 
 
 def defined(node: Node, graph: Graph, intervals: Mapping[str, Interval]) -> bool:
-    """Whether discrete inputs are surely in a node's domain.
+    """Whether the discrete inputs of a node are surely inside of its domain.
 
-    Otherwise a correct compiler may raise, as for a division by an integer sum that overflows in
-    the compiler's own way. Floats outside the domain give NaN or infinity at worst.
+    If not, a correct compiler may raise an error, for example at a division by an integer that may
+    be 0. Floats outside of the domain only give NaN or infinity.
     """
     inputs = [intervals[name] for name in node.inputs]
     pairs = zip(node.inputs, inputs, strict=True)
     discrete = [b for n, b in pairs if not graph.type(n).dtype.is_float]
     unsure = any(bool(b.unsure.any()) for b in discrete if not b.exact or b.any is not None)
-    # At edges, integers that were valid may be so no longer, and certainly so.
+    # With special values among the inputs, integers may leave the domain with certainty.
     if not unsure and (not discrete or len(discrete) < len(inputs)):
         return True
     terms = [*node.op.domain(*(b.lo for b in inputs)), *node.op.domain(*(b.hi for b in inputs))]
@@ -146,7 +143,7 @@ def defined(node: Node, graph: Graph, intervals: Mapping[str, Interval]) -> bool
 
 
 def envelope(dtype: DType, ref: Tensor, interval: Interval) -> Envelope:
-    """The envelope of one output of a dtype."""
+    """The envelope of one output of this dtype, from its reference and interval."""
     middle, lo, hi = (
         t.numpy() if dtype.is_float else plain(array(t, dtype))
         for t in (ref, interval.lo, interval.hi)
@@ -155,7 +152,7 @@ def envelope(dtype: DType, ref: Tensor, interval: Interval) -> Envelope:
 
 
 def propagate(graph: Graph, values: Mapping[str, Tensor]) -> dict[str, Interval]:
-    """The interval of every value, around a reference that has run."""
+    """The interval of every value of the graph, by name. values: the reference, by name."""
     with torch.inference_mode():
         parameters = (*graph.inputs, *graph.weights)
         intervals = {n: _given(values[n], graph.type(n).dtype) for n in parameters}
@@ -165,7 +162,7 @@ def propagate(graph: Graph, values: Mapping[str, Tensor]) -> dict[str, Interval]
 
 
 def _given(x: Tensor, dtype: DType) -> Interval:
-    """The interval of a parameter, which includes zero where a compiler may flush the number."""
+    """The interval of an input or weight. It includes 0 if a compiler may flush the value."""
     if dtype.is_float:
         size = x.abs()
         lost = (size < underflow(dtype.unit_roundoff)) & (size > 0)
@@ -184,7 +181,7 @@ def node_intervals(
     intervals: dict[str, Interval],
     working: Mapping[DType, Precision] = PRECISIONS,
 ) -> None:
-    """Add the intervals of one node's outputs. working: precision by floating dtype."""
+    """Add the intervals of one node's outputs to `intervals`. working: precision by dtype."""
     inputs = [
         Tracked(values[n], _entering(graph, node, n, values, intervals, working))
         for n in node.inputs
@@ -208,15 +205,15 @@ def _entering(
     intervals: Mapping[str, Interval],
     working: Mapping[DType, Precision],
 ) -> Interval:
-    """The interval of one input of a node, wider where the node may join the input's sum.
+    """The interval of a node's input, widened if a compiler may fuse the node into the input's sum.
 
-    MatMul and Add may become a Gemm, whose sum begins with the bias, so that every step rounds it.
+    MatMul and Add may become a Gemm whose sum starts with the bias, so that every step rounds it.
     The factor of a Mul or BatchNormalization may be folded into the weights of a Conv. Sums of
-    integers stay exact where only integers join.
+    integers stay exact if only integers are added.
     """
     interval = intervals[name]
     precision = PRECISIONS.get(graph.type(name).dtype)
-    if precision is None or not _joins(node, name, intervals):
+    if precision is None or not _may_fuse(node, name, intervals):
         return interval
     maker = next((n for n in graph.nodes if name in n.outputs), None)
     if maker is None or maker.op.exactness != "sum":
@@ -227,11 +224,11 @@ def _entering(
     if node.op.joining != "term":
         return interval
     others = [intervals[n] for n in node.inputs if n != name]
-    return _begun(interval, maker.op, inputs, others, precision)
+    return _started_with_addend(interval, maker.op, inputs, others, precision)
 
 
 def _settled(interval: Interval, dtype: DType) -> Interval:
-    """The interval with its ends in the range of the dtype."""
+    """The interval with its ends reduced to the range of the dtype."""
     if not dtype.carried or dtype.is_float:
         return interval
     lo = settled(interval.lo, dtype)
@@ -240,7 +237,7 @@ def _settled(interval: Interval, dtype: DType) -> Interval:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Tracked:
-    """A value of the reference and the interval around it."""
+    """A reference tensor and the interval around it."""
 
     ref: Tensor
     interval: Interval
@@ -259,8 +256,8 @@ def enclosed(
 ) -> list[Interval]:
     """Intervals of the outputs of one operator around their references, rounding included.
 
-    precisions: per output, None for discrete ones. u: the greatest unit roundoff of the inputs'
-    dtypes. Raises: ReferenceFault.
+    refs: reference outputs. precisions: working precision per output, None for discrete ones. u:
+    greatest unit roundoff of the inputs' dtypes. Raises: ReferenceFault.
     """
     if isinstance(op, Composite):
         return _composed(op, inputs, refs, precisions, u)
@@ -303,8 +300,8 @@ def _composed(
     precisions: Sequence[Precision | None],
     u: float,
 ) -> list[Interval]:
-    """`enclosed` for a composite, step by step; floats inside have the outputs' dtype, or, where no
-    output is a float, that of the inputs."""
+    """`enclosed` for a composite operator, step by step. Floats inside have the outputs' precision
+    or, if no output is a float, the one with unit roundoff `u`."""
     of_inputs = (p for p in PRECISIONS.values() if p.u == u)
     precision = next((p for p in (*precisions, *of_inputs) if p is not None), None)
     u = precision.u if precision else 0.0
@@ -322,7 +319,8 @@ def _composed(
 def _interval(
     op: OpSpec, u: float, inputs: list[Interval], refs: Sequence[Tensor]
 ) -> list[Interval]:
-    """`op.decided`, else `op.interval`; the reference itself for exact inputs of the latter."""
+    """Output intervals before rounding: `op.decided`, or the reference for exact inputs, or
+    `op.interval`."""
     intervals = op.decided(u, *inputs)
     if intervals is None:
         if all(b.exact and b.any is None for b in inputs):
@@ -332,7 +330,7 @@ def _interval(
 
 
 def _around(interval: Interval, ref: Tensor) -> Interval:
-    """The interval in the dtype of the reference, which lies inside (masked elements aside)."""
+    """The interval in the dtype of the reference, extended to include the reference."""
     if interval.lo.shape != ref.shape or interval.hi.shape != ref.shape:
         raise ValueError(f"interval of shape {list(interval.lo.shape)} around {list(ref.shape)}")
     if interval.exact:
@@ -353,9 +351,9 @@ def _widened(
     inputs: list[Interval],
     alone: bool = True,
 ) -> Interval:
-    """The interval widened by the local rounding error of a correct implementation.
+    """The interval widened by the rounding error of a correct implementation of this operator.
 
-    alone: whether the operator is no step of a composite, so that it may be free of errors.
+    alone: False if a compiler may fuse the operator, so that even exact results get an error.
     """
     far = interval.far()
     radius = op.radius(precision.u, far, *[b.far() for b in inputs])
@@ -367,9 +365,9 @@ def _widened(
         if radius == 0:
             return interval
         radius = torch.full_like(ref, radius)
-    # Not where it is 0, that is, exact; below `tiny` the product with u may itself underflow.
+    # Radius 0 means exact, except below `tiny`, where the product with u may itself underflow.
     inexact = (radius != 0) | ((far != 0) & (far.abs() < precision.tiny))
-    radius = radius + _own(op, precision, far, radius) + precision.tiny
+    radius = radius + _own_error(op, precision, far, radius) + precision.tiny
     radius = torch.where(inexact, radius, 0.0)
     if op.exactness and alone:
         radius = radius.masked_fill(_error_free(op, precision, interval, inputs), 0.0)
@@ -377,25 +375,26 @@ def _widened(
             return interval
     lo, hi = interval.lo - radius, interval.hi + radius
     if isinstance(op, Summing) and op.adding and all(bool((b.lo >= 0).all()) for b in inputs):
-        lo = lo.clamp(min=0)  # no order of summation makes a negative number of others
+        lo = lo.clamp(min=0)  # a sum of nonnegative numbers is nonnegative in any order
     return _clipped(op, interval, Interval(lo, hi, interval.any), precision)
 
 
-def _own(op: OpSpec, precision: Precision, far: Tensor, radius: Tensor) -> Tensor | float:
-    """The error of the reference itself, which only float64 notices."""
+def _own_error(op: OpSpec, precision: Precision, far: Tensor, radius: Tensor) -> Tensor | float:
+    """The rounding error of the reference itself, which matters only for outputs in float64."""
     if precision.twice == 1:
         return 0.0
     return torch.minimum(radius, REFERENCE * precision.u * far.abs()) if op.sharp else radius
 
 
 REFERENCE = 2.0
-"""Unit roundoffs by which PyTorch is off in float64 where an operator is `sharp`: one ULP."""
+"""PyTorch's error in float64 for operators with OpSpec.sharp, in unit roundoffs: one ULP."""
 
 
 def _clipped(op: OpSpec, interval: Interval, wide: Interval, precision: Precision) -> Interval:
-    """A widened interval cut to the effects of rounding: it cannot leave `op.within`, change a
-    sign, or turn a number less than half a unit in the last place beyond the greatest one into an
-    infinity.
+    """The widened interval, cut to what rounding can do.
+
+    Rounding cannot leave `op.within`, change a sign, or turn a number into an infinity unless it is
+    half a unit in the last place beyond the greatest one.
     """
     (least, most), lo, hi = op.within, wide.lo, wide.hi
     if op.exactness == "rounded":
@@ -404,7 +403,7 @@ def _clipped(op: OpSpec, interval: Interval, wide: Interval, precision: Precisio
         hi = torch.where(interval.hi < near, hi.clamp(max=greatest), hi)
         lo = torch.where(interval.lo >= 0, lo.clamp(min=0), lo)
         hi = torch.where(interval.hi <= 0, hi.clamp(max=0), hi)
-    # The reference may itself be a rounding error outside.
+    # A rounding error may put the reference itself outside of `op.within`.
     if least > -math.inf:
         lo = torch.minimum(lo.clamp(min=least), interval.lo)
     if most < math.inf:
@@ -429,11 +428,11 @@ def _error_free(
     return free if rounded is None else free & ~rounded.expand(y.shape)
 
 
-# -- operators that join the sum in front of them (`OpSpec.joining`) ------------------------------
+# -- operators that a compiler may fuse into the sum before them (`OpSpec.joining`) ---------------
 
 
-def _joins(node: Node, name: str, intervals: Mapping[str, Interval]) -> bool:
-    """Whether a compiler may add or multiply a node's other inputs into the sum that `name` is."""
+def _may_fuse(node: Node, name: str, intervals: Mapping[str, Interval]) -> bool:
+    """Whether a compiler may fuse a node with the sum that computes its input `name`."""
     if not node.op.joining or len(set(node.inputs)) == 1:
         return False
     if node.op.joining == "first":
@@ -441,22 +440,22 @@ def _joins(node: Node, name: str, intervals: Mapping[str, Interval]) -> bool:
     return not all(is_single_integer(intervals[n]) for n in node.inputs)
 
 
-NEXT = 0.25
-"""Half a unit in the last place in unit roundoffs of a number: a half at least, with room."""
+HALF_ULP = 0.25
+"""Half a unit in the last place of x is at least 0.5 times unit roundoff times x; 0.25 is safe."""
 
 
-def _begun(
+def _started_with_addend(
     interval: Interval,
     maker: OpSpec,
     inputs: Sequence[Interval],
     others: Sequence[Interval],
     precision: Precision,
 ) -> Interval:
-    """The interval of a sum, widened by the error of beginning it with numbers to be added to it.
+    """The interval of a sum, widened by the error of starting it with a later addend (a bias).
 
-    maker, inputs: the node that computes the sum. Every step rounds the initial value too, so a
-    large bias costs digits that a sum with a later addition keeps. A bias so large that all terms
-    are below half a unit in its last place costs none: every step rounds to the bias.
+    maker, inputs: the node that computes the sum. others: the addends. Every step then rounds the
+    addend too, so a large one costs digits. If all terms are below half a unit in its last place,
+    it costs none: every step rounds to the addend itself.
     """
     if not isinstance(maker, Summing):
         return interval
@@ -466,12 +465,12 @@ def _begun(
         if _fits(other, interval):
             size = other.far().abs()
             error = precision.twice * sum_radius(precision.u, steps, size)
-            error = torch.where(terms < NEXT * precision.u * size, 0.0, error)
+            error = torch.where(terms < HALF_ULP * precision.u * size, 0.0, error)
             interval = Interval(interval.lo - error, interval.hi + error, interval.any)
     return interval
 
 
 def _fits(part: Interval, interval: Interval) -> bool:
-    """Whether a sum in the shape of `interval` may begin with `part`."""
+    """Whether `part` can be broadcast to the shape of `interval`."""
     sizes = zip(reversed(part.lo.shape), reversed(interval.lo.shape))
     return part.lo.ndim <= interval.lo.ndim and all(a in (1, b) for a, b in sizes)

@@ -1,9 +1,9 @@
 """Blame by a flip: the simplest pair of targets, one right and one wrong, that differ in one
 coordinate.
 
-A compiler that is right at O0 and wrong at O3, on the same device and model, has a fault in its
-optimiser; one that is wrong on CUDA alone has it in the code for CUDA; and so on for every
-coordinate of a target. One rule serves them all.
+A coordinate is a part of a target: compiler, release, device, pipeline (optimisation level) or form
+of the model. If a compiler is right at O0 and wrong at O3, its optimiser is accused; if it is wrong
+on CUDA alone, the code for CUDA.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ from nnfuzz.backend.target import (
 )
 
 PYTORCH = Target("pytorch")
-"""The reference in its own words: native PyTorch, which is held against the envelope as well."""
+"""Native PyTorch, which computes the graph itself and is compared with the envelope as well."""
 WITNESSES = 2
-"""Others that must be wrong as well before the reference is accused (DESIGN.md, section 1)."""
+"""Number of other compilers that must be wrong too before the reference is accused."""
 
 
 class State(IntEnum):
     """The state of a target: failed at a stage, wrong, not supported, built but not run, or right.
+
     A greater state is better; an unsupported target is no evidence about the fault.
     """
 
@@ -81,7 +82,7 @@ class Blame:
 
     @property
     def accused(self) -> str:
-        """The accused for a reader; "" if there is none."""
+        """The accused component in words, such as "optimiser"; "" if there is none."""
         wrong = self.wrong or Target()
         return {
             Coordinate.NONE: "",
@@ -97,7 +98,7 @@ class Blame:
 
     @property
     def importer(self) -> bool:
-        """Whether the compiler is right on the same graph in another form that other code reads."""
+        """Whether the importer is accused: another form of the same graph is compiled correctly."""
         return (
             self.coordinate is Coordinate.COMPILER
             and self.right is not None
@@ -110,9 +111,9 @@ NOBODY = Blame()
 
 
 def right_release(failing: Collection[Target], states: Mapping[Target, State]) -> str:
-    """Another release of a compiler that is right wherever one fails; "" for none.
+    """Another release of the compiler on which all failing targets are right; "" if there is none.
 
-    failing: targets of one release. states: of everything that computed the model.
+    failing: targets of one release. states: of all targets that computed the model.
     """
     others = sorted({target.release for target in states} - {t.release for t in failing})
     for release in others:
@@ -130,7 +131,7 @@ def state_of(outcome: Outcome) -> State:
         return State.UNSUPPORTED
     if outcome.kind is OutcomeKind.REFUSED:
         return State.RIGHT
-    if outcome.ok:  # a target that was built and not run computed no values
+    if outcome.ok:  # a target that was only built computed no values
         return State.RIGHT if outcome.stage is Stage.EXECUTE else State.BUILT
     return State[Stage(outcome.stage).name]
 
@@ -141,15 +142,15 @@ def blame(
     failing: Collection[Target] = (),
     levels: Sequence[str] = (),
 ) -> Blame:
-    """Blames a coordinate where targets of a compiler fail.
+    """Finds the coordinate that makes targets of a compiler fail.
 
-    states: of everything that computed the model, other compilers, PyTorch and arbiters included.
-    failing: the targets whose failure is asked about; default: all of the compiler that fail.
-    levels: of the compiler, the least optimised first; default: as the states have them.
+    states: of all targets that computed the model, other compilers, PyTorch and arbiters included.
+    failing: the targets to explain; default: all failing targets of the compiler. levels: the
+    compiler's levels, least optimised first; default: taken from `states`.
 
     The simplest failing targets are compared with better ones that differ in one coordinate; right
-    targets count before those that fail later. Only a simpler pipeline accuses an optimiser. An
-    exporter is accused only if no other compiler is right on its model.
+    targets are preferred to targets that fail later. An optimiser is accused only by a simpler
+    pipeline, an exporter only if no other compiler is right on its model.
     """
     mine = [target for target in states if target.compiler == compiler]
     bad = [t for t in mine if states[t].failed and (not failing or t in failing)]
@@ -170,11 +171,11 @@ def _flips(
     least: Sequence[Target],
     levels: Sequence[str],
 ) -> Iterator[tuple[Coordinate, Target, Target]]:
-    """All flips at the simplest failing targets, the most telling first."""
+    """All flips at the simplest failing targets, strongest evidence first."""
     witnesses = sorted((t for t in mine if states[t] is not State.UNSUPPORTED), key=str)
     for enough in (State.RIGHT, State.EXPORT):
         for coordinate in _PREFERRED:
-            for wrong in sorted(least, key=str):  # the order of the runs does not matter
+            for wrong in sorted(least, key=str):  # independent of the order of the runs
                 for right in witnesses:
                     better = states[right] >= enough and states[right] > states[wrong]
                     if better and _isolates(coordinate, right, wrong, levels):
@@ -184,12 +185,12 @@ def _flips(
 def _isolates(coordinate: Coordinate, right: Target, wrong: Target, levels: Sequence[str]) -> bool:
     if differing(right, wrong) != (coordinate.value,):
         return False
-    # A node that optimisation happens to remove is not the optimiser's fault.
+    # A level that is right because it removed the faulty node does not accuse the optimiser.
     return coordinate is not Coordinate.PIPELINE or simpler(right, wrong, levels)
 
 
 def _form(states: Mapping[Target, State], right: Target, wrong: Target) -> Blame:
-    """The exporter, unless it is innocent; then the compiler, which reads the form wrongly."""
+    """Blames the exporter, or the compiler if nnfuzz wrote the form or others read it right."""
     sentence = _sentence(right, wrong, states)
     other = _other(states, wrong)
     if other is not None:
@@ -202,8 +203,8 @@ def _form(states: Mapping[Target, State], right: Target, wrong: Target) -> Blame
 
 
 def _compiler(states: Mapping[Target, State], wrong: Target, bad: int, ran: int) -> Blame:
-    """The blame where nothing isolates the fault: the compiler, or the reference if others
-    contradict it as well."""
+    """The blame if no coordinate isolates the fault: the compiler, or the reference if enough other
+    compilers leave the envelope too."""
     counted = f"{bad} of {ran} targets of {wrong.compiler} fail"
     votes = _votes(states, wrong)
     against = [name for name, state in votes.items() if state is State.WRONG]
@@ -217,7 +218,7 @@ def _compiler(states: Mapping[Target, State], wrong: Target, bad: int, ran: int)
 
 
 def _other(states: Mapping[Target, State], wrong: Target) -> Target | None:
-    """A target of another compiler, or an arbiter, that is right on the same form."""
+    """A target of another compiler, or onnx.reference, that is right on the same form."""
     return next(
         (
             target
@@ -232,7 +233,7 @@ def _other(states: Mapping[Target, State], wrong: Target) -> Target | None:
 
 
 def _votes(states: Mapping[Target, State], wrong: Target) -> dict[str, State]:
-    """The best state of every other compiler on the same form; PyTorch has no vote."""
+    """The best state of every other compiler on the same form, and of PyTorch."""
     votes: dict[str, State] = {}
     for target, state in states.items():
         same_form = target == PYTORCH or target.form == wrong.form
@@ -242,7 +243,7 @@ def _votes(states: Mapping[Target, State], wrong: Target) -> dict[str, State]:
 
 
 def _sentence(right: Target, wrong: Target, states: Mapping[Target, State]) -> str:
-    """The flip in words, naming the coordinate in which the two differ."""
+    """The flip as a sentence with the values of the coordinate in which the two targets differ."""
     (name,) = differing(right, wrong)
     good, bad = (getattr(target, name) or "none" for target in (right, wrong))
     return f"{wrong.compiler} {_does(states[right])} at {good} and {_does(states[wrong])} at {bad}"

@@ -1,4 +1,4 @@
-"""The nodes at which elements of an output stop being comparable."""
+"""The nodes at which elements of an output become incomparable."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from nnfuzz.operators.foreign import Opaque
 from nnfuzz.operators.intervals import Interval
 
 MOST = 8
-"""Nodes that are listed for an output: the others are usually further copies of these."""
+"""Nodes listed for one output: further ones usually are copies of these."""
 
 
 def losses(bounds: Enclosure, outputs: Collection[str]) -> dict[str, tuple[Loss, ...]]:
-    """By output, the first nodes on the way to it that have incomparable results of comparable
-    inputs, in the order of the graph; at most `MOST` for each.
+    """By output, the first nodes before it that make incomparable results of comparable inputs.
 
-    outputs: those that are not compared as a whole.
+    outputs: names of the partly or wholly incomparable outputs. At most `MOST` nodes each, in graph
+    order.
     """
     tracked = _Tracked(bounds.graph, bounds.values, bounds.intervals)
     makers = {name: node for node in bounds.graph.nodes for name in node.outputs}
@@ -37,14 +37,14 @@ def losses(bounds: Enclosure, outputs: Collection[str]) -> dict[str, tuple[Loss,
 
 @dataclass(frozen=True)
 class _Tracked:
-    """A graph with the values of its reference and the intervals around them."""
+    """A graph with its reference values and the intervals around them."""
 
     graph: Graph
     values: Mapping[str, Tensor]
     intervals: Mapping[str, Interval]
 
     def origins(self, makers: Mapping[str, Node], output: str) -> list[Node]:
-        """The nodes before an output at which comparable elements are lost."""
+        """The nodes before an output that make incomparable elements of comparable inputs."""
         wanted, visited, origins = [output], set(), set()
         while wanted:
             name = wanted.pop()
@@ -59,7 +59,7 @@ class _Tracked:
         return [node for node in self.graph.nodes if node.outputs in origins]
 
     def _loses(self, name: str) -> bool:
-        """Whether a value has elements that are not comparable."""
+        """Whether a value has incomparable elements."""
         interval = self.intervals[name]
         is_float = self.graph.type(name).dtype.is_float
         return bool((interval.mask() if is_float else interval.unsure).any())
@@ -74,7 +74,7 @@ class _Tracked:
         return Loss(node.op.name, lost, f"{node.op.name} {self._why(node, lost)}")
 
     def _why(self, node: Node, lost: str) -> str:
-        """The reason for an operator with a spec, as the end of a sentence after its name."""
+        """The reason why a node loses comparability, phrased to follow the operator's name."""
         interval, dtype = self.intervals[lost], self.graph.type(lost).dtype
         inputs = [self.intervals[name] for name in node.inputs]
         ends = [[b.lo for b in inputs], [b.hi for b in inputs]]

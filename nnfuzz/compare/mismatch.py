@@ -1,4 +1,4 @@
-"""Mismatches and verdicts as plain data, with their JSON forms. No torch, no NumPy."""
+"""Mismatches and verdicts as plain data that can be written as JSON. No torch, no NumPy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Number = float | int | bool | str
 
 
 class MismatchKind(StrEnum):
-    """The respect in which an output differs."""
+    """What differs between an output and the reference."""
 
     VALUE = "value"
     SHAPE = "shape"
@@ -28,7 +28,7 @@ class MismatchKind(StrEnum):
 class Element:
     """One element outside of the envelope `[lo, hi]`.
 
-    excess: how far outside, in units in the last place of the output's dtype at `expected`.
+    excess: distance from the envelope in units in the last place of the dtype at `expected`.
     """
 
     index: tuple[int, ...]
@@ -43,8 +43,8 @@ class Element:
 class Mismatch:
     """How one output of one target differs from the reference.
 
-    expected, actual: the dtypes or shapes, for these kinds. share: of comparable elements that are
-    wrong. worst: the element that is furthest outside; first: the first one in C order.
+    expected, actual: dtypes or shapes, for mismatches of that kind. wrong: number of wrong
+    elements. share: wrong per comparable element. worst: furthest outside. first: first in C order.
     """
 
     output: str
@@ -70,10 +70,10 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class Loss:
-    """A node behind which elements are no longer comparable.
+    """A node whose results are not comparable although its inputs are.
 
-    operator: its name, in ONNX where it has no spec. value: the result that has such elements.
-    why: a sentence without its full stop.
+    operator: the spec's name, or ONNX's if there is no spec. value: name of the incomparable
+    result. why: a sentence without its full stop.
     """
 
     operator: str
@@ -85,7 +85,7 @@ class Loss:
 class Width:
     """Half the width of an output's intervals, in units in the last place at the reference.
 
-    Over the comparable numbers other than 0 of a float: median, most. 0: they are exact.
+    median, most: over the comparable elements other than 0; 0 if all are exact.
     """
 
     median: float
@@ -93,17 +93,16 @@ class Width:
 
 
 WIDEST = 3
-"""Most outputs whose widths a verdict prints; `Verdict.widths` has all."""
+"""Number of outputs whose widths a verdict prints; `Verdict.widths` has all."""
 ENOUGH = 0.9
-"""The share of an output that must be compared for a verdict of "agrees" without a note."""
+"""Share of an output's elements above which a verdict says "agrees" without a note on coverage."""
 
 
 @as_list
 @dataclass(frozen=True)
 class Distance:
-    """How far a value is from the reference: |value - reference|, and the same in units in the last
-    place of the output's dtype at the reference; None for integers.
-    """
+    """The distance |value - reference|, and the same in units in the last place of the output's
+    dtype at the reference (`ulp`, None for integers)."""
 
     value: Number
     distance: Number
@@ -112,7 +111,8 @@ class Distance:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """The values of targets at one element. reference: float64, or exact for integers."""
+    """All targets' distances at one element. reference: its value in float64, or exact for
+    integers."""
 
     reference: Number
     rows: dict[Target, Distance]
@@ -123,8 +123,8 @@ class Contradiction:
     """An output on which nnfuzz's reference and onnx.reference differ, and a target agrees with the
     latter: a fault of nnfuzz until shown otherwise.
 
-    ours, theirs: the values at `index`, the first of `count` such elements; or the types, where
-    dtype or shape differs and count is 0.
+    ours, theirs: the two values at `index`, the first of `count` differing elements; or the two
+    types if dtype or shape differ (count 0).
     """
 
     output: str
@@ -143,16 +143,16 @@ class Contradiction:
 class Verdict:
     """The judgement of every target by the envelope.
 
-    mismatches: empty where a target agrees. comparable: by output, the share of elements that the
-    verdict rests on. suspect_reference: all of several targets are flagged (see `judge`).
-    accuracy: by target and wrong output, at the target's worst element. explained: by target, the
-    known deviations that account for all of its wrong outputs. habitual: by target, the wrong
-    outputs that known deviations account for, where they do not account for all. defined: False
-    where a correct compiler may raise an error (nnfuzz.compare.envelope.defined). losses: by output
-    that cannot be compared as a whole, the nodes at which comparability is lost. widths: by output
-    of floats, the widths of its intervals; only `judge` gives them. contradictions: by target, the
-    outputs that differ from nnfuzz's reference and agree with onnx.reference
-    (nnfuzz.compare.contradiction).
+    mismatches: by target; empty for a target that agrees.
+    comparable: by output, the share of its elements that can be compared.
+    suspect_reference: whether all targets of several independent groups mismatch (see `judge`).
+    accuracy: by target and wrong output, the distances at the target's worst element.
+    explained: by target, the known deviations that explain all of its wrong outputs.
+    habitual: by target, the wrong outputs that deviations explain if they do not explain all.
+    defined: False if a correct compiler may raise an error (nnfuzz.compare.envelope.defined).
+    losses: by partly incomparable output, the nodes at which comparability is lost.
+    widths: by float output, the widths of its intervals; only `judge` gives them.
+    contradictions: by target, outputs that agree with onnx.reference and not with our reference.
     """
 
     mismatches: dict[Target, tuple[Mismatch, ...]]
@@ -168,15 +168,15 @@ class Verdict:
 
     @property
     def ok(self) -> bool:
-        """Whether something was compared, and no party has a mismatch or is contradicted.
+        """Whether something was compared, and there are neither mismatches nor contradictions.
 
-        It may be true where only a part was compared: see `partial` and `coverage`.
+        It may be True although only a part was compared: see `partial` and `coverage`.
         """
         return self.compared and not (any(self.mismatches.values()) or self.contradictions)
 
     @property
     def differences(self) -> list[str]:
-        """The contradictions of all targets, each once."""
+        """The contradictions of all targets as text, each once."""
         return list(dict.fromkeys(str(c) for own in self.contradictions.values() for c in own))
 
     @property
@@ -186,13 +186,13 @@ class Verdict:
 
     @property
     def partial(self) -> list[str]:
-        """The outputs that are not compared as a whole."""
+        """Names of the outputs with incomparable elements."""
         return [name for name, share in self.comparable.items() if share < 1]
 
     @property
     def coverage(self) -> str:
-        """The compared share and the reason if less than nine tenths of an output are compared;
-        else ""."""
+        """The compared shares of outputs and the reason, if less than 90 % of an output is
+        compared; else ""."""
         few = {n: share for n, share in self.comparable.items() if share < ENOUGH}
         if not few:
             return ""
@@ -204,7 +204,7 @@ class Verdict:
 
     @property
     def reason(self) -> str:
-        """The reasons why less than nine tenths of outputs are compared, each once."""
+        """The reasons why less than 90 % of an output is compared, each once."""
         few = [losses for name, losses in self.losses.items() if self.comparable[name] < ENOUGH]
         return "; ".join(dict.fromkeys(loss.why for losses in few for loss in losses))
 
@@ -218,7 +218,7 @@ class Verdict:
 
     @property
     def sharpness(self) -> str:
-        """The text about the widest intervals of inexact outputs; "" if there are none."""
+        """A text about the widest intervals of inexact outputs; "" if there are none."""
         inexact = [(name, width) for name, width in self.widths.items() if width.most]
         widest = sorted(inexact, key=lambda row: -row[1].median)[:WIDEST]
         rows = [
@@ -228,13 +228,13 @@ class Verdict:
         return f"intervals {', '.join(rows)}" if rows else ""
 
     def __str__(self) -> str:
-        """One line per target that agrees, and per mismatch of the others."""
+        """One line per target that agrees, and one per mismatch."""
         return "\n".join(f"{target}: {mismatch}" for target, mismatch in self._accused())
 
-    __repr__ = __str__  # names the share that was compared: `ok` holds for that part alone
+    __repr__ = __str__  # a REPL shows the compared share too, since `ok` holds for that part alone
 
     def _repr_html_(self) -> str:
-        """A table for notebooks, everything escaped."""
+        """A table for notebooks, with all text escaped."""
         cell = '<td style="text-align:left;white-space:pre-wrap">{}</td>'
         rows = ("".join(cell.format(escape(str(t))) for t in row) for row in self._accused())
         body = "".join(f"<tr>{row}</tr>" for row in rows)
@@ -246,11 +246,11 @@ class Verdict:
 
     @property
     def comparable_share(self) -> float:
-        """Over all elements of all outputs weighed equally by output; 1 without outputs."""
+        """Mean share of comparable elements over all outputs; 1 without outputs."""
         shares = self.comparable.values()
         return sum(shares) / len(shares) if shares else 1.0
 
 
 def _percent(share: float) -> str:
-    """A share in whole per cent, or "less than 1"; never rounded up to 100."""
+    """A share in whole per cent, rounded down, or "less than 1 %"."""
     return "less than 1 %" if 0 < share < 0.01 else f"{int(100 * share)} %"

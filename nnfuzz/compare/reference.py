@@ -1,6 +1,5 @@
-"""The reference: a concrete graph, operator by operator, in float64; working dtypes, and the same
-graph in the next wider ones.
-"""
+"""The reference: runs a concrete graph in float64, operator by operator. Also the constants of the
+working dtypes, and `lift`, which retypes a graph to wider floats."""
 
 from __future__ import annotations
 
@@ -24,8 +23,8 @@ from nnfuzz.operators.rounding import underflow
 class Precision:
     """Constants of a working dtype.
 
-    u: unit roundoff. tiny: where flushing to zero or gradual underflow act. greatest: the largest
-    finite number. twice: 2 for float64, whose reference carries an error of its own.
+    u: unit roundoff. tiny: least magnitude safe from flushing to zero and gradual underflow.
+    greatest: largest finite number. twice: 2 for float64, whose reference is inexact too, else 1.
     """
 
     dtype: torch.dtype
@@ -47,10 +46,10 @@ PRECISIONS: Mapping[DType, Precision] = MappingProxyType(
 
 
 def representable(y: Tensor, precision: Precision, inputs: list[Interval]) -> Tensor:
-    """Mask of elements of `y` (+ - * / sqrt of the inputs) that the working dtype holds exactly.
+    """Mask of elements of `y` (+ - * / or sqrt of the inputs) that the working dtype holds exactly.
 
-    Zero is, other numbers that may be flushed to zero are not. In float64 every result is; there
-    the test is whether result and operands fit float32, so that no bit was lost.
+    Zero is representable; numbers that may be flushed to zero are not. For float64 the test is
+    whether result and operands fit float32, so that no bit was lost.
     """
     if precision.dtype is not torch.float64:
         return (y.to(precision.dtype) == y) & ((y.abs() >= precision.tiny) | (y == 0))
@@ -61,12 +60,12 @@ def representable(y: Tensor, precision: Precision, inputs: list[Interval]) -> Te
 
 
 def is_single_integer(interval: Interval) -> bool:
-    """Whether every element of an interval is a single integer."""
+    """Whether every element of an interval is one known integer."""
     return interval.exact and bool((interval.lo == interval.lo.round()).all())
 
 
 def overflow_masked(interval: Interval, ref: Tensor, precision: Precision) -> Interval:
-    """The interval with elements masked that may overflow the working dtype or are not a number."""
+    """The interval, masked where elements may overflow the working dtype or are NaN."""
     greatest = precision.greatest
     if interval.any is None and bool(
         ((interval.lo >= -greatest) & (interval.hi <= greatest)).all()
@@ -75,7 +74,7 @@ def overflow_masked(interval: Interval, ref: Tensor, precision: Precision) -> In
     bad = ~((interval.lo >= -greatest) & (interval.hi <= greatest))
     if interval.any is not None:
         bad = bad | interval.any
-    # Masked elements get a tame number, so that they do not spoil their neighbours.
+    # Masked elements get a finite number, so that sums over their neighbours stay finite.
     tame = torch.nan_to_num(ref, 0.0, 0.0, 0.0).clamp(-greatest, greatest)
     lo = torch.where(bad, tame, interval.lo)
     return Interval(lo, lo if interval.exact else torch.where(bad, tame, interval.hi), bad)
@@ -86,7 +85,7 @@ class ReferenceFault(RuntimeError):
 
 
 def reference(graph: Graph, params: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
-    """Every value of a concrete graph, intermediates included, by name.
+    """Every value of a concrete graph by name, intermediate ones included; floats in float64.
 
     params: inputs and weights in their own dtypes.
 

@@ -1,4 +1,4 @@
-"""The verdict: whether a target's outputs lie in the envelope, and the worst element if not."""
+"""Checks whether a target's outputs lie in the envelope, and finds the worst element if not."""
 
 from __future__ import annotations
 
@@ -26,11 +26,10 @@ def judge(
     outputs: Mapping[Target, Arrays],
     independent: Iterable[Iterable[Target]] = (),
 ) -> Verdict:
-    """Run the reference, build the envelope and hold every target's outputs against it.
+    """Run the reference, build the envelope and compare every target's outputs with it.
 
-    independent: groups of targets that share no code (those of one compiler are one group). Where
-    there are two groups or more and every target of all of them is flagged, the reference is
-    suspect. Default: no group, so that it never is.
+    independent: groups of targets that share no code, such as one group per compiler. If there are
+    at least two groups and every target in them mismatches, the reference is suspect.
 
     Raises: ReferenceFault if an operator's reference semantics fail.
     """
@@ -39,7 +38,7 @@ def judge(
 
 
 def with_widths(plain: Verdict, bounds: Enclosure) -> Verdict:
-    """The verdict with the widths of the intervals that it rests on."""
+    """The verdict, with the widths of its intervals added."""
     widths = {name: width(own) for name, own in bounds.envelopes.items()}
     return replace(plain, widths={name: own for name, own in widths.items() if own})
 
@@ -49,7 +48,7 @@ def judged(
     outputs: Mapping[Target, Arrays],
     independent: Iterable[Iterable[Target]] = (),
 ) -> Verdict:
-    """`judge` for given envelopes, with the nodes at which comparability is lost."""
+    """The verdict for given envelopes, with `losses` but without `widths`. See `judge`."""
     plain = verdict(bounds.envelopes, outputs, independent)
     return replace(plain, defined=bounds.defined, losses=losses(bounds, plain.partial))
 
@@ -59,7 +58,7 @@ def verdict(
     outputs: Mapping[Target, Arrays],
     independent: Iterable[Iterable[Target]] = (),
 ) -> Verdict:
-    """The verdict on targets, and the comparable share of outputs."""
+    """The verdict for given envelopes, with neither `losses` nor `widths`. See `judge`."""
     mismatches = {target: compare(envelope, arrays) for target, arrays in outputs.items()}
     groups = [[t for t in group if t in mismatches] for group in independent]
     groups = [group for group in groups if group]
@@ -77,7 +76,7 @@ def compare(envelope: Mapping[str, Envelope], outputs: Arrays) -> tuple[Mismatch
 
 
 def mismatch(name: str, expected: Envelope, actual: np.ndarray | None) -> Mismatch | None:
-    """How an output differs; None where it lies in the envelope."""
+    """How an output differs from the envelope; None if it lies inside."""
     dtype, shape = expected.dtype.numpy, expected.ref.shape
     if actual is None:
         return Mismatch(name, MismatchKind.MISSING, f"{dtype}{list(shape)}")
@@ -122,7 +121,7 @@ def _values(name: str, expected: Envelope, actual: np.ndarray, wrong: np.ndarray
 
 
 def _excess(expected: Envelope, actual: np.ndarray) -> np.ndarray:
-    """Distance to the envelope: in ULP for floats (infinite for NaN), as it is for others."""
+    """Distance of each element from the envelope: floats in ULP (NaN: infinite), others as is."""
     wide = actual.astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         lo, hi = (end.astype(np.float64) for end in (expected.lo, expected.hi))

@@ -1,8 +1,8 @@
-"""Gradient descent on the parameters upstream of a violated node (NNSmith, Algorithm 3).
+"""Gradient descent on the inputs and weights that a violated node depends on.
 
-The gradient pass runs on float64 tensors whatever the dtypes of the graph: each operator's `proxy`
-provides the derivative, while the values are those of the native run. So rounding, truncation and
-comparisons have their real values, and gradients flow through them all the same.
+A node is violated if its inputs are outside of its domain or its result is not finite. The gradient
+pass runs in float64: every value is the one computed in the graph's own dtypes, every derivative is
+that of the operator's `proxy`, even at rounding and comparisons. Source: NNSmith, Algorithm 3.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from nnfuzz.operators.carriers import array, rounded
 from nnfuzz.operators.operator import ANY_RANGE, OpSpec, Range, flatten
 
 BETAS = (0.5, 0.9)
-"""Adam's decay rates; short memories, since a search takes tens of steps."""
+"""Adam's decay rates: short memories, because a search takes only tens of steps."""
 SLOWER, FASTER = 0.6, 1.05
-"""Factors of the rate after a step that made the loss larger, or smaller."""
+"""Factors of the learning rate after a step that increased the loss, or decreased it."""
 TINY = 1e-6
 SLACK = 1e-2
-"""How far inside of the domain the descent aims."""
+"""Margin by which the descent tries to satisfy a domain term (OpSpec.domain: valid if <= 0)."""
 HELD_SLACK = 0.1
-"""Distance from the end of an earlier node's domain at which the node is pushed back."""
+"""A domain term of an earlier node counts as violated if its margin is less than this."""
 HALVED = 0.5
-"""Factor of the rate after a step that was undone."""
+"""Factor of the learning rate after a step that was undone."""
 
 
 class _As(torch.autograd.Function):
-    """Autograd function: the value of one tensor with the derivative of another."""
+    """Autograd function with the value of one tensor and the derivative of another."""
 
     @staticmethod
     def forward(ctx: object, proxy: Tensor, value: Tensor) -> Tensor:
@@ -46,10 +46,10 @@ class _As(torch.autograd.Function):
 
 
 class Descent:
-    """Adam on the parameters that one violated node depends on.
+    """Adam on the parameters (inputs and weights) that one violated node depends on.
 
-    frozen: parameters (indices) that do not change. limits: bounds of parameters. held: positions
-    of earlier nodes that must stay inside of their domains.
+    frozen: parameters that do not change, such as indices. limits: bounds of parameters. held:
+    positions of earlier nodes that must stay inside of their domains.
     """
 
     def __init__(
@@ -81,17 +81,17 @@ class Descent:
         self._count = 0
         self._last = self._best = math.inf
         self.stale = 0
-        """Steps since the loss last fell by a tenth."""
+        """Number of steps since the loss last fell by a tenth."""
 
     def _leaf(self, x: Tensor) -> Tensor:
-        """A copy for autograd, moved off integers: at 0, |x| has no direction to move in."""
+        """A float64 copy for autograd. Integers are moved a little: |x| has no gradient at 0."""
         theta = x.to(torch.float64, copy=True)
         if x.is_floating_point():
             return theta
         return theta + torch.from_numpy(np.asarray(self.rng.uniform(-0.3, 0.3, tuple(x.shape))))
 
     def step(self, values: Values) -> bool:
-        """Move the parameters in `values` (replaced, not mutated) by one step.
+        """Move the parameters by one step; `values` gets new tensors for them.
 
         Returns whether any parameter has a gradient.
         """
@@ -108,12 +108,12 @@ class Descent:
         return moved
 
     def undo(self) -> None:
-        """Undo the last step except in `values`, and make smaller steps from now on."""
+        """Undo the last step and make smaller steps from now on. The caller restores `values`."""
         self.theta = self._before
         self.rate *= HALVED
 
     def _adapt(self, loss: float) -> None:
-        """Slow down after overshooting: sums move by the steps of all their terms together."""
+        """Adapts the learning rate to the loss: slower after a step that increased it."""
         self.rate *= SLOWER if loss > self._last else FASTER
         self._last = loss
         self.stale += 1
@@ -148,7 +148,7 @@ class Descent:
         return dict(zip(self.names, found))
 
     def _carry(self, position: int, values: Values, carried: Values) -> None:
-        """One operator of the gradient pass: derivatives of its proxy, values of the native run."""
+        """Runs one operator of the gradient pass: the proxy's derivative, the graph's own value."""
         node = self.program.graph.nodes[position]
         if not any(n in carried for n in node.inputs):
             return
@@ -159,17 +159,18 @@ class Descent:
         try:
             proxies = list(flatten(node.op.proxy(*inputs)))
         except (RuntimeError, TypeError, IndexError):
-            return  # No derivative: what depends on it alone is not moved.
+            return  # No derivative: parameters that act only through this node do not move.
         stuck = type(node.op).proxy is not OpSpec.proxy
         for name, proxy in zip(node.outputs, proxies):
             if proxy.requires_grad and proxy.shape == values[name].shape:
                 value = values[name].to(proxy.dtype)
-                # Off zero, where |x| and products have no derivative, and where steps often are.
+                # Move the value off 0, where |x| and products have no derivative.
                 value = value + (value == 0) * TINY if stuck else value
                 carried[name] = _As.apply(proxy, value)
 
     def _loss(self, values: Values, carried: Values) -> Tensor | None:
-        """Sum of violations; sum of squares if the result is not finite for another reason."""
+        """Sum of the violated domain terms; the inputs' sum of squares if the result is not
+        finite."""
         node = self.program.graph.nodes[self.violation.position]
         if self.violation.cause is InvalidCause.FINITE:
             return _size([carried[n] for n in node.inputs if n in carried])
@@ -184,7 +185,7 @@ class Descent:
     def _outside(
         self, violation: Violation, values: Values, carried: Values, slack: float
     ) -> Tensor | None:
-        """Sum of the violations of a node; None if the parameters cannot change it."""
+        """Sum of a node's violated domain terms; None if the parameters cannot change them."""
         node = self.program.graph.nodes[violation.position]
         inputs = [self._typed(values, carried, n) for n in node.inputs]
         try:
@@ -199,10 +200,10 @@ class Descent:
         return _total([(t.to(torch.float64) + slack).relu().sum() for t in terms])
 
     def _typed(self, values: Values, carried: Values, name: str) -> Tensor:
-        """A value for `domain`: floats in their dtype, which limits depend on, others in float64.
+        """A value as `domain` needs it: floats in their own dtype, because limits depend on it,
+        others in float64.
 
-        All are perturbed a little: |x| has no direction to move in at 0, nor a variance where
-        numbers are equal.
+        All are perturbed a little: |x| has no gradient at 0, nor has the variance of equal numbers.
         """
         x = _soft(values, carried, name)
         noise = torch.from_numpy(np.asarray(self.rng.uniform(0.1, 1, tuple(x.shape))))
@@ -233,5 +234,5 @@ def native(theta: Tensor, dtype: DType) -> Tensor:
 
 
 def as_array(x: Tensor, dtype: DType) -> np.ndarray:
-    """A contiguous array of a tensor's ONNX dtype, copied."""
+    """A contiguous NumPy copy of a tensor, in the ONNX dtype."""
     return np.array(array(x, dtype), order="C")

@@ -1,8 +1,8 @@
-"""Random arrays for inputs and weights, some of them in regimes of magnitude.
+"""Random arrays for inputs and weights.
 
-Regimes cause behaviour that random numbers around 1 never do: ties of Round, sums that lose small
-terms, exponentials that overflow inside of a stable formula, subnormal numbers. Elements have few
-significant bits if possible, so that arithmetic with them is exact and decisions stay comparable.
+Some arrays come from a regime: a distribution that causes behaviour which numbers around 1 never
+cause, such as ties of Round, sums that lose small terms, overflow inside of a stable formula, and
+subnormal numbers. Elements have few significant bits where possible, so that arithmetic is exact.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ REGIMES: tuple[tuple[float, Regime | None], ...] = (
     (0.15, Regime.SPREAD),
     (0.18, None),
 )
-"""Probability of each regime; None stands for plain draws, which violated graphs fall back to."""
+"""Probability of each regime. None stands for ordinary draws, as after a failed attempt."""
 HUNDREDS = 100.0
 """Least magnitude of a large number."""
 MOST_BITS = 64
-"""Greatest exponent of two of LARGE."""
+"""Greatest exponent of two in LARGE."""
 ORDERS = 20
-"""Greatest difference between the binary exponents of SPREAD."""
+"""Greatest difference between two binary exponents in SPREAD."""
 
 
 def in_regime(
     regime: Regime, rng: np.random.Generator, type_: TensorType, bounds: Range
 ) -> np.ndarray | None:
-    """Floats of the shape within closed bounds (infinite: none), in float64; None if none fit."""
+    """Float64 array of the type's shape with elements in the closed range; None if no draw fits."""
     values = _DRAWN[regime](rng, type_.sizes, type_.dtype, bounds)
     if values is None or not values.size:
         return values
@@ -65,7 +65,7 @@ def in_regime(
 
 Shape = tuple[int, ...]
 FARTHEST = 2**40
-"""The largest multiple of a unit that is drawn."""
+"""Greatest multiple of a unit that is drawn."""
 
 
 def _wholes(rng: np.random.Generator, shape: Shape, dtype: DType, b: Range) -> np.ndarray | None:
@@ -82,7 +82,7 @@ def _ties(rng: np.random.Generator, shape: Shape, dtype: DType, b: Range) -> np.
 def _multiples(
     rng: np.random.Generator, shape: Shape, bounds: Range, unit: float, far: int
 ) -> np.ndarray | None:
-    """Multiples of `unit` near zero, or near the bound closest to zero."""
+    """Multiples of `unit` near zero, or near the bound that is closest to zero."""
     lower, upper = (min(max(bound / unit, -FARTHEST), FARTHEST) for bound in bounds)
     least, most = math.ceil(lower), math.floor(upper)
     middle = min(max(0, least), most)
@@ -93,7 +93,7 @@ def _multiples(
 
 
 def _large(rng: np.random.Generator, shape: Shape, dtype: DType, b: Range) -> np.ndarray | None:
-    """Integers of few bits times a power of two; large ones are rare to keep graphs finite."""
+    """Integers of few bits times a power of two. Large powers are rare, to keep results finite."""
     bits = int(rng.integers(2, 5))
     room = math.log2(min(dtype.limits[1], max(-b[0], b[1], 1.0)))
     first = math.log2(HUNDREDS) - bits + 1
@@ -106,7 +106,7 @@ def _large(rng: np.random.Generator, shape: Shape, dtype: DType, b: Range) -> np
 
 
 def _tiny(rng: np.random.Generator, shape: Shape, dtype: DType, b: Range) -> np.ndarray | None:
-    """Numbers around the least normal one, on both sides of it."""
+    """Numbers around the least normal number, smaller ones included."""
     if b[0] > 0 or b[1] < 0:
         return None
     unit = _least(dtype)
@@ -129,7 +129,7 @@ def _signs(rng: np.random.Generator, shape: Shape) -> np.ndarray:
 
 
 def _least(dtype: DType) -> float:
-    """The least normal number, or the one below which results may be flushed to zero."""
+    """The least normal number, or a larger one below which compilers may flush results to zero."""
     return max(underflow(dtype.unit_roundoff), 2.0**-14 if dtype is DType.FLOAT16 else 0.0)
 
 
@@ -169,7 +169,7 @@ FLOAT_STYLES: tuple[tuple[float, Style], ...] = (
     (0.03, _uniform(-20, 20)),
 )
 SCALES = (1.0, 1.0, 0.5, 1.0, 0.25, 2.0, 0.1, 1.0)
-"""Scale of draws, by restart."""
+"""Scale of the numbers, by attempt."""
 INTEGER_RANGES: tuple[tuple[float, Range | None], ...] = (
     (0.20, (-8, 8)),
     (0.12, (1, 9)),
@@ -179,29 +179,28 @@ INTEGER_RANGES: tuple[tuple[float, Range | None], ...] = (
     (0.10, (-(2.0**30), 2.0**30)),
     (0.15, (-math.inf, math.inf)),
 )
-"""(probability, range) of integers; None means next to one of `BOUNDARIES`."""
+"""(probability, range) of integers; None means close to one of `BOUNDARIES`."""
 BOUNDARIES = tuple(
     sign * 2**bits for bits in (7, 8, 11, 15, 16, 24, 31, 32, 53, 62) for sign in (1, -1)
 )
-"""Powers of two at the limits of dtypes: a narrower dtype loses larger numbers."""
+"""Powers of two at which a narrower dtype starts to lose integers."""
 GREATEST = 10
-"""Number of boundaries in a range, the greatest ones; one of them is drawn."""
+"""A boundary is drawn from this many of the greatest ones in the range."""
 BESIDE = 5
-"""Greatest distance of integers from a boundary."""
+"""Greatest distance of an integer from its boundary."""
 TAME_INTEGERS: tuple[tuple[float, Range], ...] = ((0.6, (1, 9)), (0.4, (-8, 8)))
-"""INTEGER_RANGES from the second restart on."""
+"""Replaces INTEGER_RANGES after a failed attempt."""
 HALF_LINE = 3.0
-"""Length of the interval of draws in a range that is unbounded on one side."""
+"""Length of the drawn interval if the range is unbounded on one side."""
 
 
 def draw_array(
     rng: np.random.Generator, type_: TensorType, hint: Range | None, restart: int
 ) -> np.ndarray:
-    """An array of a concrete type, within the range if there is one.
+    """An array of a concrete type, inside of the range `hint` if there is one.
 
-    hint: closed range in which the readers of the value are valid. restart: number of failed
-    attempts; later ones differ in scale, and draw neither wrap-around nor regimes of magnitude
-    (nnfuzz.inputs.draws).
+    hint: closed range in which the nodes that read the value are valid. restart: number of failed
+    attempts; later attempts differ in scale, and use neither huge integers nor regimes.
     """
     shape = type_.sizes
     if type_.dtype.is_bool:
@@ -235,7 +234,7 @@ def _pick(rng: np.random.Generator, options: Sequence[tuple[float, T]]) -> T:
 
 
 def _within(rng: np.random.Generator, shape: tuple[int, ...], hint: Range) -> np.ndarray:
-    """Uniform over a range; unbounded sides are cut off near the bounded one or near zero."""
+    """Uniform numbers in a range. An unbounded side ends near the other side or near zero."""
     lo, hi = hint
     if lo == -math.inf:
         lo = min(-HALF_LINE, hi - HALF_LINE)
@@ -280,10 +279,8 @@ def _integers(
 def _beside_power(
     rng: np.random.Generator, shape: tuple[int, ...], least: int, most: int
 ) -> np.ndarray | None:
-    """int64 values next to one of `BOUNDARIES`, of both signs if the range allows it.
-
-    None if the range has no boundary.
-    """
+    """int64 values close to one of `BOUNDARIES`, of both signs if the range allows it; None if the
+    range contains no boundary."""
     inside = [power for power in BOUNDARIES if least <= power <= most]
     if not inside:
         return None
@@ -295,7 +292,7 @@ def _beside_power(
 
 
 def _varied(rng: np.random.Generator, values: np.ndarray, lo: int, hi: int) -> np.ndarray:
-    """The array, with one element changed if all elements are equal and the range allows others."""
+    """The array; if all elements are equal, one of them is changed, if the range allows it."""
     if values.size > 1 and hi > lo:
         first = values.flat[0]
         if (values == first).all():

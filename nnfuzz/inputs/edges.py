@@ -1,6 +1,5 @@
-"""Puts values at the edges of a dtype into valid inputs: NaN, infinities, signed zeros, subnormals,
-the greatest and smallest numbers.
-"""
+"""Puts special values into valid inputs: NaN, infinities, signed zeros, subnormals, the greatest
+and smallest numbers of the dtype."""
 
 from __future__ import annotations
 
@@ -16,17 +15,17 @@ from nnfuzz.materialize.module import execute, tensors
 from nnfuzz.operators.carriers import array
 
 FLOATS = (DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32, DType.FLOAT64)
-"""8-bit floats lack infinities, or more."""
+"""The floating dtypes that have all of these values; 8-bit floats do not."""
 SHARE = 0.2
-"""Share of the elements of a tensor that change; the others keep results comparable."""
+"""Share of a tensor's elements that change; the other elements keep results comparable."""
 
 
 def at_edges(
     graph: Graph, rng: random.Random, inputs: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """The inputs with edge values in some elements of each; weights do not change.
+    """The inputs, with special values in some elements of each. Weights do not change.
 
-    Only floats get them, and integers all of whose readers define every value (OpSpec.edges).
+    An integer input changes only if its readers are defined for every value (OpSpec.edges).
     """
     return {name: _edged(graph, name, rng, given) for name, given in inputs.items()}
 
@@ -56,6 +55,6 @@ def float_edges(dtype: DType) -> list[float]:
 
 
 def expected(graph: Graph, params: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Outputs that PyTorch computes, by name."""
+    """The outputs that PyTorch computes, by name."""
     values = execute(graph, tensors({n: params[n] for n in (*graph.inputs, *graph.weights)}))
     return {name: array(values[name], graph.type(name).dtype) for name in graph.outputs}

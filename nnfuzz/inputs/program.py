@@ -1,9 +1,10 @@
-"""A concrete graph, prepared for running it many times in its own dtypes; the stability of values.
+"""Runs a concrete graph many times in its own dtypes, and measures how stable its values are.
 
-Floor, Cast to integers, comparisons, ArgMax and the like jump. An element so near to a jump that a
-rounding error can move it across is unstable: neither it nor what depends on it can be compared
-between compilers, so the search prefers parameters with few of them. An element exactly on the edge
-counts as stable, since it is there by construction (a constant, an integer, equal operands).
+Floor, Cast to integers, comparisons, ArgMax and the like are discontinuous. An element so close to
+a discontinuity that a rounding error can move it across is unstable: compilers may differ in it and
+in all values that depend on it, so the search prefers parameters with few unstable elements. An
+element exactly at the discontinuity counts as stable, since it is there by construction (a
+constant, an integer, equal operands).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from nnfuzz.operators.operator import ANY_RANGE, OpSpec, Range, flatten
 
 
 class InvalidCause(Enum):
-    """The reason for which a node is violated."""
+    """The reason why a node is violated."""
 
     DOMAIN = "outside of its domain"
     FINITE = "not finite"
@@ -46,9 +47,9 @@ Values = dict[str, Tensor]
 
 
 class Program:
-    """Runs the nodes of a graph with PyTorch; stops at the first one that is violated.
+    """Runs the nodes of a graph with PyTorch and stops at the first one that is violated.
 
-    Values are held in the carriers of their dtypes (nnfuzz.operators.carriers).
+    Dtypes in which PyTorch cannot compute are held in wider ones (nnfuzz.operators.carriers).
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -62,7 +63,7 @@ class Program:
     def run(self, values: Values, start: int = 0) -> Violation | None:
         """Compute every value from the parameters in `values`, in place.
 
-        Nodes before `start` are taken as computed already.
+        Nodes before position `start` count as computed already.
         """
         with torch.no_grad():
             for i in range(start, len(self.graph.nodes)):
@@ -72,7 +73,7 @@ class Program:
         return None
 
     def complete(self, values: Values) -> Violation | None:
-        """Compute the missing values in place; the others do not change."""
+        """Compute the missing values in place; existing values do not change."""
         with torch.no_grad():
             for i, node in enumerate(self.graph.nodes):
                 if any(name not in values for name in node.outputs):
@@ -97,7 +98,7 @@ class Program:
         return None
 
     def _results(self, position: int, inputs: Sequence[Tensor]) -> Any:
-        """The outputs of an operator; None for inputs outside of its domain."""
+        """The outputs of an operator; None if its inputs are outside of its domain."""
         op = self.graph.nodes[position].op
         try:
             if isinstance(op, Composite):
@@ -109,20 +110,20 @@ class Program:
                 valid = within_ranges(inputs, op.valid)
             return op.torch(*inputs) if valid else None
         except IndexError:
-            if isinstance(op, Opaque):  # its indices are drawn, for no spec says how many there are
+            if isinstance(op, Opaque):  # without a spec, the range of its indices is unknown
                 return None
-            if self._indexed_by_nodes(position):  # a near miss of positions that are counted
+            if self._indexed_by_nodes(position):  # a mutated motif may compute invalid indices
                 return None
             raise
 
     def _indexed_by_nodes(self, position: int) -> bool:
-        """Whether other nodes compute an index that a node reads."""
+        """Whether another node computes an index that this node reads."""
         node = self.graph.nodes[position]
         patterns = node.op.patterns(len(node.inputs))
         return any(p.index and n not in self.parameters for p, n in zip(patterns, node.inputs))
 
     def ancestors(self, position: int) -> tuple[list[int], set[str]]:
-        """The nodes that a node depends on, in order, and all values they and it read."""
+        """Positions of a node's ancestors in order, and all values that they and the node read."""
         needed = set(self.graph.nodes[position].inputs)
         nodes = []
         for i in range(position - 1, -1, -1):
@@ -133,7 +134,7 @@ class Program:
         return nodes[::-1], needed
 
     def first_reader(self, names: set[str]) -> int:
-        """The position of the first node that reads one of the values; the end if none does."""
+        """The position of the first node that reads one of the values, or the number of nodes."""
         for i, node in enumerate(self.graph.nodes):
             if not names.isdisjoint(node.inputs):
                 return i
@@ -141,9 +142,9 @@ class Program:
 
 
 def admitted_ranges(graph: Graph) -> dict[str, Range]:
-    """Ranges of inputs and weights that the operators reading them admit, through data movement.
+    """Ranges of inputs and weights in which their readers are valid, also behind data movement.
 
-    Values without any bound are left out, and those with contradictory bounds.
+    Values without bounds or with contradictory bounds are left out.
     """
     found: dict[str, Range] = {}
     for node in reversed(graph.nodes):
@@ -163,7 +164,7 @@ def _wide(range_: Range) -> bool:
 
 
 def index_ranges(graph: Graph) -> dict[str, tuple[float, float]]:
-    """The closed range of each index input."""
+    """The closed range of each value that some node reads as an index."""
     found: dict[str, tuple[float, float]] = {}
     for node in graph.nodes:
         if node.op.reads_indices():
@@ -179,7 +180,7 @@ def _integer_ranges(node: Node, graph: Graph) -> Sequence[tuple[float, float] | 
 
 
 def terms_hold(terms: Sequence[Tensor]) -> bool:
-    """Whether all domain terms are <= 0 everywhere; NaN is not."""
+    """Whether all terms of OpSpec.domain are <= 0 everywhere, that is, valid; NaN is not."""
     return False not in [term.max().item() <= 0 for term in terms if term.numel()]
 
 
@@ -198,17 +199,17 @@ def within_ranges(tensors: Sequence[Tensor], valid: Sequence[Range | None]) -> b
 def all_finite(x: Tensor) -> bool:
     """Whether a floating tensor has neither NaN nor infinity.
 
-    A finite sum proves it for a tenth of the cost; a sum may also overflow.
+    A finite sum proves it at a tenth of the cost; a sum may also overflow.
     """
     return math.isfinite(x.sum().item()) or bool(torch.isfinite(x).all())
 
 
 AMPLIFIED = 32
-"""Distance in ULP within which an edge is too near, since errors grow on the way to it."""
+"""Distance from a discontinuity, in ULP, below which an element is unstable: errors accumulate."""
 
 
 def tolerance(inputs: list[Tensor]) -> float:
-    """The distance from an edge below which rounding may decide, for a node with these inputs."""
+    """Distance from a discontinuity below which rounding may decide, given a node's inputs."""
     floats = [x for x in inputs if x.is_floating_point() and x.numel()]
     if not floats:
         return 0.0
@@ -217,7 +218,7 @@ def tolerance(inputs: list[Tensor]) -> float:
 
 
 def decisive(program: Program) -> list[int]:
-    """Positions of nodes with a discontinuity, except where both operands are one value."""
+    """Positions of nodes with a discontinuity, except where both operands are the same value."""
     return [
         i
         for i, node in enumerate(program.graph.nodes)
@@ -228,7 +229,7 @@ def decisive(program: Program) -> list[int]:
 
 
 def shaky(program: Program, positions: list[int], values: Values) -> Iterator[tuple[int, int, int]]:
-    """(position, elements next to an edge, elements) of every decisive node."""
+    """(position, unstable elements, all elements) of every node in `positions`."""
     for i in positions:
         node = program.graph.nodes[i]
         inputs = [values[name] for name in node.inputs]
@@ -240,7 +241,7 @@ def shaky(program: Program, positions: list[int], values: Values) -> Iterator[tu
 
 
 def _between(margin: Tensor, near: float) -> int:
-    """Number of elements in (0, near); usually none, which the minimum shows quickly."""
+    """Number of elements in (0, near). It is usually 0, which the minimum shows quickly."""
     least = margin.min().item()
     if least >= near:
         return 0
@@ -248,16 +249,13 @@ def _between(margin: Tensor, near: float) -> int:
 
 
 def stable_share(program: Program, positions: list[int], values: Values) -> float:
-    """Share of the elements of all decisive nodes that are not next to a discontinuity.
-
-    1 if there is no such node. All nodes have equal weight.
-    """
+    """Share of stable elements, averaged over the nodes in `positions`; 1 if there are none."""
     with torch.no_grad():
         shares = [1 - count / total for _, count, total in shaky(program, positions, values)]
     return sum(shares) / len(shares) if shares else 1.0
 
 
 def least_stable(program: Program, positions: list[int], values: Values) -> int | None:
-    """The first node, by position, with an element next to an edge."""
+    """The first node, by position, with an unstable element."""
     with torch.no_grad():
         return next((i for i, count, _ in shaky(program, positions, values) if count), None)

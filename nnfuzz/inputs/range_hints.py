@@ -1,7 +1,7 @@
-"""Input range hints: ranges of inputs and weights in which the nodes that read them are valid.
+"""Range hints: ranges of inputs and weights in which the nodes that read them are probably valid.
 
-A hint is a closed range of a value in which its readers have valid results. It is a heuristic: it
-makes the first draw succeed more often; where it fails, the gradient search takes over.
+A hint is a closed range and a heuristic: it makes the first random draw succeed more often. Where
+it fails, the gradient search takes over.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ FLOAT_CHOICES: tuple[Range, ...] = (
 INTEGER_CHOICES: tuple[Range, ...] = ((-8, 8), (1, 9), (-9, -1), (0, 3), (1, 1), (10, 99))
 BOOL_CHOICES: tuple[Range, ...] = ((0, 1), (1, 1), (0, 0))
 TRIALS = 24
-"""Combinations of ranges tried per node."""
+"""Random combinations of ranges tried per node."""
 SAMPLES = 33
-"""Elements per trial evaluation."""
+"""Elements per sample of a range."""
 FAR = 2.0**40
-"""Number that samples use in place of infinity."""
+"""Number that stands for infinity in samples."""
 TABLED = 3
-"""Most inputs of a node whose combinations are evaluated at once."""
+"""Nodes with at most so many inputs have all combinations of ranges evaluated at once."""
 
 
 def range_hints(
     graph: Graph, rng: np.random.Generator, shuffled: bool, bounds: RangeHints | None = None
 ) -> RangeHints:
-    """Hints for values of the graph within hard `bounds`; many values have none.
+    """Hints for values of the graph, inside of `bounds`; many values have none.
 
-    shuffled: try the ranges in random order instead of the widest first, for another attempt.
+    shuffled: try ranges in random order instead of the widest first, for another attempt.
     """
     found: RangeHints = dict(bounds or {})
     with torch.inference_mode():
         for node in reversed(graph.nodes):
             wanted = _of_outputs(node, found)
-            if wanted is not None or _particular(node.op):
+            if wanted is not None or _partly_undefined(node.op):
                 _add_hints(graph, node, wanted, found, rng, shuffled)
     return found | {name: _cut(found[name], hard) for name, hard in (bounds or {}).items()}
 
@@ -61,7 +61,7 @@ def _of_outputs(node: Node, found: RangeHints) -> Range | None:
     return (lo, hi) if lo <= hi else wanted[0]
 
 
-def _particular(op: OpSpec) -> bool:
+def _partly_undefined(op: OpSpec) -> bool:
     """Whether the operator is undefined for some moderate numbers."""
     return bool(op.valid) or (pointwise(op) and type(op).domain is not OpSpec.domain)
 
@@ -74,9 +74,9 @@ def _add_hints(
     rng: np.random.Generator,
     shuffled: bool,
 ) -> None:
-    """Add hints for the inputs of a node, so that it is valid and its outputs meet their hints.
+    """Add hints for a node's inputs under which it is valid and its outputs lie in `wanted`.
 
-    If no ranges give both, they make the node valid.
+    If no ranges achieve both, the hints only make the node valid.
     """
     dtypes = [graph.type(name).dtype for name in node.inputs]
     have = [found.get(name, ANY_RANGE) for name in node.inputs]
@@ -89,8 +89,8 @@ def _add_hints(
     options = _options(node.op, dtypes, have)
     if not all(options):
         return
-    for goal in (wanted, None) if wanted is not None and _particular(node.op) else (wanted,):
-        ranges = None if shuffled else _alike(node.op, dtypes, options, goal)
+    for goal in (wanted, None) if wanted is not None and _partly_undefined(node.op) else (wanted,):
+        ranges = None if shuffled else _same_ranges(node.op, dtypes, options, goal)
         ranges = ranges or _mixed(node.op, dtypes, options, goal, rng)
         if ranges is not None:
             ranges = _widened(node.op, dtypes, have, ranges, goal)
@@ -99,7 +99,7 @@ def _add_hints(
 
 
 def _cut(have: Range, bounds: Range) -> Range:
-    """The intersection of a range with bounds; the bounds if that is empty."""
+    """The intersection of a range with bounds; the bounds if the intersection is empty."""
     cut = max(have[0], bounds[0]), min(have[1], bounds[1])
     return cut if cut[0] <= cut[1] else bounds
 
@@ -107,7 +107,7 @@ def _cut(have: Range, bounds: Range) -> Range:
 def _options(
     op: OpSpec, dtypes: Sequence[DType], have: Sequence[Range]
 ) -> Sequence[Sequence[Range]]:
-    """Ranges to try for each input; the range of an index follows from shapes."""
+    """Ranges to try for each input. Index inputs have one only, which follows from shapes."""
     patterns = op.patterns(len(dtypes))
     if pointwise(op) and any(p.index for p in patterns):
         return [[]]
@@ -116,13 +116,13 @@ def _options(
     ]
 
 
-def _alike(
+def _same_ranges(
     op: OpSpec,
     dtypes: Sequence[DType],
     options: Sequence[Sequence[Range]],
     wanted: Range | None,
 ) -> list[Range] | None:
-    """The first ranges, the same ones for every input, under which the node is valid; or None."""
+    """The first of the choices, the same for all inputs, under which the node is valid, or None."""
     columns = _columns(tuple(map(tuple, options)))
     if pointwise(op):
         key = tuple(op.attributes.items()), tuple(dtypes), columns
@@ -134,7 +134,7 @@ def _alike(
 
 @lru_cache(maxsize=1 << 12)
 def _columns(options: tuple[tuple[Range, ...], ...]) -> tuple[tuple[Range, ...], ...]:
-    """The options at equal length: the last one of a shorter list is repeated."""
+    """The options, padded to equal length with their last range."""
     count = max(map(len, options))
     return tuple((*o, *o[-1:] * (count - len(o))) for o in options)
 
@@ -170,7 +170,7 @@ def _widened(
     ranges: list[Range],
     wanted: Range | None,
 ) -> list[Range]:
-    """The ranges without unnecessary ones: a dividend may be any integer."""
+    """The ranges, replaced by ANY_RANGE where they are unnecessary, as for a dividend."""
     fits = _valid_on_samples if pointwise(op) else _by_numbers
     for i, (dtype, pattern) in enumerate(zip(dtypes, op.patterns(len(dtypes)))):
         if have[i] == ANY_RANGE and not dtype.is_bool and not pattern.index:
@@ -198,7 +198,7 @@ def _choices(dtype: DType) -> tuple[Range, ...]:
 
 @lru_cache(maxsize=1 << 12)
 def _narrowed(choices: tuple[Range, ...], have: Range) -> tuple[Range, ...]:
-    """The choices within an existing hint, behind the hint itself if it is bounded."""
+    """The choices cut to an existing hint, after the hint itself if that is bounded."""
     own = [have] if have[0] > -math.inf or have[1] < math.inf else []
     cut = [(max(lo, have[0]), min(hi, have[1])) for lo, hi in choices]
     return (*own, *((lo, hi) for lo, hi in cut if lo <= hi))
@@ -207,7 +207,7 @@ def _narrowed(choices: tuple[Range, ...], have: Range) -> tuple[Range, ...]:
 def _valid_on_samples(
     op: OpSpec, dtypes: Sequence[DType], ranges: Sequence[Range], wanted: Range | None
 ) -> bool:
-    """Whether a sample of elements from the ranges is valid and maps into the wanted range."""
+    """Whether samples of the ranges are valid and give results in the wanted range."""
     return _pointwise_valid(
         type(op),  # type: ignore[arg-type]
         tuple(op.attributes.items()),
@@ -225,7 +225,7 @@ def _pointwise_valid(
     ranges: tuple[Range, ...],
     wanted: Range | None,
 ) -> bool:
-    """Cached `_valid_on_samples`: the same operators and ranges come up in every graph."""
+    """`_valid_on_samples`, cached, because graphs repeat operators and ranges."""
     op = spec(**dict(attributes))
     samples = [_sample(d, r, i) for i, (d, r) in enumerate(zip(dtypes, ranges))]
     return bool(_in_domain(op, samples)) and bool(_as_wanted(op, samples, wanted))
@@ -239,7 +239,7 @@ def _first(
     columns: tuple[tuple[Range, ...], ...],
     wanted: Range | None,
 ) -> int | None:
-    """The first position at which the ranges of all inputs are compatible, evaluated at once."""
+    """The first position at which the ranges of all inputs are valid together, or None."""
     op = spec(**dict(attributes))
     rows = [_rows(d, ranges, i) for i, (d, ranges) in enumerate(zip(dtypes, columns))]
     (places,) = _in_domain(op, rows).nonzero(as_tuple=True)
@@ -262,7 +262,7 @@ def _table(
     options: tuple[tuple[Range, ...], ...],
     wanted: Range | None,
 ) -> list[list[int]]:
-    """Positions of compatible ranges of the inputs, one for each combination."""
+    """The valid combinations of ranges, each as one position per input."""
     op = spec(**dict(attributes))
     rows = [_rows(d, ranges, i) for i, (d, ranges) in enumerate(zip(dtypes, options))]
     places = torch.cartesian_prod(*map(torch.arange, map(len, options))).reshape(-1, len(rows))
@@ -273,7 +273,7 @@ def _table(
 
 
 def _in_domain(op: OpSpec, samples: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Whether all elements along the last axis are valid."""
+    """Mask of the samples (all axes but the last) whose elements are all valid."""
     valid = torch.ones(samples[0].shape[:-1], dtype=torch.bool)
     for term in op.domain(*samples):
         valid = valid & (term <= 0).all(-1)
@@ -283,7 +283,7 @@ def _in_domain(op: OpSpec, samples: Sequence[torch.Tensor]) -> torch.Tensor:
 
 
 def _as_wanted(op: OpSpec, samples: Sequence[torch.Tensor], wanted: Range | None) -> torch.Tensor:
-    """Whether all results along the last axis are finite and in the wanted range."""
+    """Mask of the samples whose results are all finite and in the wanted range."""
     (result,) = flatten(op.torch(*samples))
     if wanted is None:
         return torch.isfinite(result).all(-1)
@@ -291,14 +291,14 @@ def _as_wanted(op: OpSpec, samples: Sequence[torch.Tensor], wanted: Range | None
 
 
 def _steep(term: torch.Tensor) -> torch.Tensor:
-    """Whether a domain term may be positive between two neighbouring points of a sample."""
+    """Mask of the samples where a domain term may be positive between neighbouring points."""
     before, behind = term[..., :-1], term[..., 1:]
     return (torch.maximum(before, behind) + (behind - before).abs() / 2 > 0).any(-1)
 
 
 @lru_cache(maxsize=1 << 12)
 def _sample(dtype: DType, range_: Range, position: int) -> torch.Tensor:
-    """Numbers from all of a range, in another order for each input, so that they combine."""
+    """Numbers spread over a range. Their order depends on the input, so that values combine."""
     lo, hi = range_
     if range_ != _far(dtype):
         lo, hi = max(lo, -100.0), min(hi, 100.0)
@@ -319,7 +319,7 @@ _ORDERS = tuple(
 
 
 def _by_ranges(op: OpSpec, ranges: Sequence[Range], wanted: Range | None) -> bool:
-    """Whether `valid` and `value_range` imply that the ranges are valid and the outputs wanted."""
+    """Whether `valid` and `value_range` imply valid inputs and outputs in the wanted range."""
     for bounds, (lo, hi) in zip(op.valid, ranges):
         if bounds is not None and not bounds[0] <= lo <= hi <= bounds[1]:
             return False

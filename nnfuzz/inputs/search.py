@@ -1,10 +1,10 @@
-"""Find inputs and weights under which every intermediate value is finite and well defined.
+"""Finds inputs and weights under which every intermediate value is finite and well defined.
 
-Draws come first: a forward pass of ten operators costs a fraction of a millisecond, and the ranges
-in which readers are valid (nnfuzz.inputs.range_hints) make most draws succeed. If another graph
-costs less than a descent, there are only draws (`DRAWS_ONLY`). Otherwise gradient descent moves
-the parameters behind the topologically first violated operator until it is satisfied, then goes on
-to the next one; when steps run out, everything is drawn anew.
+Random draws come first: a forward pass of ten operators costs a fraction of a millisecond, and
+range hints (nnfuzz.inputs.range_hints) make most draws succeed. If another graph is cheaper than a
+descent, there are only draws (`DRAWS_ONLY`). Otherwise gradient descent moves the parameters of the
+topologically first violated node until it is valid, then those of the next one. When steps run out,
+everything is drawn again.
 """
 
 from __future__ import annotations
@@ -41,25 +41,23 @@ from nnfuzz.operators.carriers import tensor
 from nnfuzz.operators.operator import ANY_RANGE, Range
 
 NUDGE = 0.02
-"""Learning rate of the steps away from the edges of decisions."""
+"""Learning rate of the steps away from discontinuities."""
 BACK = 0.7
-"""Factor of the rate after a step for one operator violated an earlier one again."""
+"""Factor of the learning rate after a step that violated an earlier node again."""
 
 
 @dataclass(frozen=True)
 class SearchConfig:
     """Budgets of one search; counted in attempts so that the result does not depend on the clock.
 
-    restarts: complete redraws. draws: plain redraws in the first attempt before descending.
-    redraws, nudges: further draws and gradient steps on valid values, which move decisions away
-    from their edges until a share `steady` of them is stable.
-    steps: gradient steps per restart, fewer in graphs below 25 nodes; 0: no descent. patience:
-    steps for one operator without progress after which a restart is given up. rate: of Adam,
-    relative to a parameter's magnitude.
-    moderate: whether draws avoid regimes of magnitude and wrap-around, under which large parts of a
-    model may compute constants.
-    seconds: of CPU time, so that it is the same on a busy machine; last resort against pathological
-    graphs, checked between steps.
+    restarts: number of complete redraws.
+    draws: draws in the first attempt before descending.
+    steps: gradient steps per restart, fewer in graphs below 25 nodes; 0: no descent.
+    patience: steps for one node without progress after which the restart is given up.
+    rate: learning rate of Adam, relative to a parameter's magnitude.
+    redraws, nudges: further draws and steps on valid values, until a share `steady` is stable.
+    moderate: avoid regimes and huge integers, under which much of a model may be constant.
+    seconds: CPU time, a last resort against pathological graphs, checked between steps.
     """
 
     restarts: int = 8
@@ -75,16 +73,15 @@ class SearchConfig:
 
 
 DRAWS_ONLY = SearchConfig(restarts=2, steps=0, redraws=1, nudges=0)
-"""Three draws find an input for nine of ten graphs; another graph costs less than a descent."""
+"""Three draws suffice for nine of ten graphs; another graph costs less than a descent."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """Parameters by name, in the graph's dtypes, and the outputs PyTorch computes from them.
+    """Valid parameters by name, in the graph's dtypes, and PyTorch's outputs for them.
 
     draws, steps: number of complete draws and gradient steps. seconds: wall time. stable: share of
-    the decided elements that rounding errors do not change (nnfuzz.inputs.program). values: all
-    values of the graph as tensors.
+    stable elements (nnfuzz.inputs.program). values: all values of the graph as tensors.
     """
 
     inputs: dict[str, np.ndarray]
@@ -99,9 +96,9 @@ class Found:
 
 @dataclass(frozen=True)
 class NotFound:
-    """No valid parameters within the budget.
+    """No valid parameters were found within the budget.
 
-    reason: for people. violations: how often each node, by position, was the first violated one.
+    reason: text for people. violations: by node position, how often it was the first violated one.
     """
 
     reason: str
@@ -120,8 +117,8 @@ def search(
 ) -> Found | NotFound:
     """Valid parameters for a concrete graph; a function of the arguments and the state of `rng`.
 
-    given: parameters by name that do not change. known: values of a similar graph; they are kept,
-    and missing ones are drawn and computed, if the result is valid.
+    given: parameters by name that do not change. known: values of a similar graph; they are reused,
+    and missing ones are added, if the result is valid.
     """
     settings = settings or SearchConfig()
     derives = settings.steps or settings.nudges
@@ -150,7 +147,7 @@ class _Search:
             for name, (lo, hi) in graph.prescribed.items()
             if name in indices and not indices[name][0] <= lo <= hi <= indices[name][1]
         ]
-        """Prescribed weights that an operator cannot take as an index; mutated motifs have such."""
+        """Index weights whose prescribed range is invalid, as mutated motifs may have."""
         self.decisive = decisive(self.program)
         self.violations: Counter[int] = Counter()
         self.draws = self.steps = 0
@@ -159,11 +156,11 @@ class _Search:
 
     @cached_property
     def limits(self) -> dict[str, Range]:
-        """Bounds of parameters in the descent."""
+        """Ranges of parameters during the descent."""
         return admitted_ranges(self.graph)
 
     def kept(self, known: Mapping[str, Tensor]) -> Found | None:
-        """The known values, completed by missing ones; None if the result is not valid."""
+        """The known values completed by new ones; None if the result is not valid."""
         if self.outside:
             return None
         values = {name: value for name, value in known.items() if name in self.graph.values}
@@ -186,17 +183,16 @@ class _Search:
             for attempt in range(self.settings.draws if restart == 0 else 1):
                 values, violation = self._draw(wanted, restart + attempt)
                 if violation is None:
-                    return self._steadied(values, wanted)
+                    return self._stabilised(values, wanted)
             if violation is not None and self.settings.steps and self._descend(values, violation):
-                return self._steadied(values, wanted)
+                return self._stabilised(values, wanted)
             if self._late():
                 break
         return self._not_found()
 
     def _late(self) -> bool:
-        """Whether its CPU time is over, which is looked at only once so much wall time has passed:
-        that clock takes a system call.
-        """
+        """Whether the CPU time is used up. That clock needs a system call, so it is read only after
+        as much wall time has passed."""
         if time.perf_counter() - self.start <= self.settings.seconds:
             return False
         if self.cpu is None:
@@ -204,7 +200,8 @@ class _Search:
         return time.process_time() - self.cpu > self.settings.seconds
 
     def _draw(self, wanted: dict[str, Range], restart: int) -> tuple[Values, Violation | None]:
-        """New values of all parameters; the first draw then moderates those of violated nodes."""
+        """New values of all parameters. In the first attempt, those of violated nodes become
+        moderate."""
         self.draws += 1
         calm = max(restart, int(self.settings.moderate))
         values: Values = {}
@@ -234,7 +231,7 @@ class _Search:
         return violation
 
     def _descend(self, values: Values, violation: Violation) -> bool:
-        """Step until no node is violated; False if the budget ends first."""
+        """Steps until no node is violated; False if the budget ends first."""
         descent, rate, held = None, self.settings.rate, set()
         for _ in range(min(self.settings.steps, 10 + 2 * len(self.graph.nodes))):
             if descent is None or descent.violation != violation:
@@ -261,8 +258,8 @@ class _Search:
 
     # -- the second objective -----------------------------------------------------------------
 
-    def _steadied(self, values: Values, wanted: dict[str, Range]) -> Found:
-        """Valid values, or others with fewer decisions near an edge if some are found soon."""
+    def _stabilised(self, values: Values, wanted: dict[str, Range]) -> Found:
+        """Valid values with fewer unstable elements if some are found soon; else `values`."""
         best, share = values, self._share(values)
         for i in range(self.settings.redraws):
             if share >= self.settings.steady:
@@ -272,7 +269,7 @@ class _Search:
                 continue
             found = self._share(drawn)
             if found <= share:
-                break  # The dtype or the operator is what makes decisions close, not the draw.
+                break  # The dtype or the operator causes unstable elements, not the draw.
             best, share = drawn, found
         for _ in range(self.settings.nudges):
             nudged = self._nudged(best)
@@ -283,7 +280,7 @@ class _Search:
         return self._found(best, share)
 
     def _nudged(self, values: Values) -> Values | None:
-        """The values after one gradient step off the first edge; None if none helps or is valid."""
+        """The values after one gradient step off the first discontinuity; None if it fails."""
         position = least_stable(self.program, self.decisive, values)
         if position is None:
             return None

@@ -1,6 +1,6 @@
 """Export through PyTorch's torch.export-based exporter, `torch.onnx.export(dynamo=True)`.
 
-The public call rebuilds its registry of operators for every model (0.4 s); `shortcuts` keeps it.
+That function rebuilds its registry of operators for every model (0.4 s); `shortcuts` caches it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def stock(
     output_names: Sequence[str],
     opset: int,
 ) -> bytes:
-    """The public call on plain tensors; the serialized model."""
+    """The serialized model that PyTorch's exporter writes for a module and example tensors."""
     with quiet(), unlogged():
         program = torch.onnx.export(
             module,
@@ -41,14 +41,14 @@ def stock(
 
 
 class DynamoExport(Shortened):
-    """`stock` with shortcuts."""
+    """`stock`, made faster by `shortcuts`."""
 
     def __init__(self) -> None:
         super().__init__(stock, shortcuts)
 
 
 def shortcuts() -> Sequence[Patch]:
-    """Registries and tables of decompositions by opset, made once.
+    """Patches that cache the exporter's registries and decomposition tables by opset.
 
     Raises: AttributeError or ImportError if torch has changed.
     """

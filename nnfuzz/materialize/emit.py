@@ -26,9 +26,9 @@ OPSETS = opset_range("direct")
 class Emitter:
     """Collects ONNX nodes and initializers while operators lower themselves.
 
-    Call it as `emit(op_type, *inputs, outputs=1, **attributes)`: the answer is the output's name,
-    or a tuple of names when `outputs` is not 1. An empty input name omits an optional input; an
-    attribute that is None is left out; a DType becomes its ONNX code.
+    Call it as `emit(op_type, *inputs, outputs=1, **attributes)`. The result is the output's name,
+    or a tuple of names when `outputs` is not 1. An empty input name omits an optional input, and an
+    attribute that is None is left out. A DType becomes its ONNX code.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Emitter:
         self.nodes: list[onnx.NodeProto] = []
         self.initializers: list[onnx.TensorProto] = []
         self.earlier: list[str] = []
-        """Values of the graph that exist before the node that is lowered."""
+        """Values of the graph that are available to the node that is being lowered."""
         self._types = types
         self._fresh = fresh or itertools.count(1)
         self._numbers: dict[str, np.ndarray] = {}
@@ -53,9 +53,8 @@ class Emitter:
     def _older(
         self, op_type: str, inputs: Sequence[str], outputs: int, attributes: Mapping[str, Any]
     ) -> str | tuple[str, ...]:
-        """Raises: LookupError where the form of an old opset needs what is not known, or there is
-        none.
-        """
+        """Appends a node for an opset before 13. Raises: LookupError if the old opset cannot
+        express it, or a value or type that its old form needs is unknown."""
         axis = attributes.get("axis", -1)
         if op_type in older.FLATTENING and axis != -1:
             order = older.exchanged_with_last(axis, self.type(inputs[0]).rank)
@@ -95,7 +94,7 @@ class Emitter:
         outputs: Sequence[TensorType],
         build: Callable[..., Sequence[str]],
     ) -> onnx.GraphProto:
-        """A graph for an attribute; what it reads from outside it reads by name.
+        """A graph for an attribute such as a Loop's body. It refers to outer values by their names.
 
         build(emit, *names of the inputs): emits the nodes and returns the names of the outputs.
         """
@@ -111,7 +110,7 @@ class Emitter:
         )
 
     def graft(self, graph: onnx.GraphProto, inputs: Sequence[str]) -> tuple[str, ...]:
-        """Copies of the nodes of a graph that reads these inputs; the names of its outputs."""
+        """Appends copies of a graph's nodes that read `inputs`; returns its outputs' names."""
         names = dict(zip((info.name for info in graph.input), inputs))
         for constant in graph.initializer:
             array = numpy_helper.to_array(constant)
@@ -124,7 +123,7 @@ class Emitter:
         return tuple(names[info.name] for info in graph.output)
 
     def lower(self, node: Node) -> None:
-        """Append what a node of the graph lowers to; its outputs get the graph's names.
+        """Append the ONNX nodes of a node of the graph; its outputs get the graph's names.
 
         Raises: GraphFault if the operator's lowering raises or yields too few outputs.
         """
@@ -141,7 +140,7 @@ class Emitter:
         self.earlier += node.outputs
 
     def _deliver(self, name: str, wanted: str, start: int, shared: bool) -> None:
-        """Rename a value that the last nodes computed; copy any other one."""
+        """Renames a value to `wanted`, or copies it if it is shared or older than node `start`."""
         made = {output for proto in self.nodes[start:] for output in proto.output}
         if shared or name not in made:
             self.nodes.append(protos.node("Identity", [name], [wanted]))
@@ -160,24 +159,24 @@ class Emitter:
 
 
 class _Inner(Emitter):
-    """The emitter of a graph inside of an attribute, where values have types as they come up."""
+    """The emitter of a sub-graph inside of an attribute; it records the types of its values."""
 
     def __init__(self, opset: int, types: Mapping[str, TensorType], fresh: Iterator[int]) -> None:
         self._own = dict(types)
         super().__init__(opset, self._own, fresh)
 
     def declare(self, stem: str, type_: TensorType) -> str:
-        """A fresh name for a value of that type."""
+        """A fresh name for a value of this type."""
         name = self._name(stem)
         self.known(name, type_)
         return name
 
     def known(self, name: str, type_: TensorType) -> None:
-        """Tell the type of a value."""
+        """Record the type of a value."""
         self._own[name] = type_
 
     def _deliver(self, name: str, wanted: str, start: int, shared: bool) -> None:
-        """A body may yield an initializer of its own as it is."""
+        """As in Emitter, but an initializer of the sub-graph may be its output and is renamed."""
         own = next((t for t in self.initializers if t.name == name), None)
         if own is None or shared:
             super()._deliver(name, wanted, start, shared)
@@ -185,7 +184,7 @@ class _Inner(Emitter):
             own.name = wanted
 
     def owned(self, names: Sequence[str]) -> list[str]:
-        """The names, by an Identity where the value is not of this graph, or comes twice."""
+        """The output names; an Identity is added for outer values and for repeated ones."""
         made = {name for node in self.nodes for name in node.output}
         made.update(constant.name for constant in self.initializers)
         found: list[str] = []
@@ -222,7 +221,7 @@ def emit_model(
         initializer=[_weight(name, types[name], weights[name]) for name in graph.weights],
     )
     constants = emit.initializers
-    if opset < older.CHANGED:  # Some became attributes.
+    if opset < older.CHANGED:  # Old opsets have some constants as attributes.
         read = {name for node in emit.nodes for name in reads(node)}
         constants = [c for c in constants if c.name in read]
     proto.initializer.extend(constants)
@@ -230,7 +229,7 @@ def emit_model(
 
 
 def writable_part(graph: Graph, opset: int) -> Graph:
-    """The graph without the nodes that an opset cannot say; what they computed becomes an input.
+    """The graph without the nodes that an opset cannot express. Their outputs become inputs.
 
     The result may have no nodes.
     """
@@ -252,7 +251,7 @@ def writable_part(graph: Graph, opset: int) -> Graph:
 
 
 def _is_writable(node: Node, types: Mapping[str, TensorType], opset: int) -> bool:
-    """Whether the lowering of a node exists at an opset, with these types."""
+    """Whether a node with inputs and outputs of these types can be lowered at an opset."""
     values = {name: Value(name, types[name]) for name in (*node.inputs, *node.outputs)}
     inputs = list(dict.fromkeys(node.inputs))
     try:
@@ -264,8 +263,8 @@ def _is_writable(node: Node, types: Mapping[str, TensorType], opset: int) -> boo
 
 
 def _not_inferred(graph: Graph) -> list[str]:
-    """The values inside of a graph that operators of other domains than ONNX's compute: shape
-    inference by ONNX does not know their types."""
+    """The inner values that operators of other domains than ONNX's compute. ONNX's shape inference
+    does not know their types, so a model has to declare them."""
     found = [name for node in graph.nodes if node.op.onnx_domain for name in node.outputs]
     return [name for name in found if name not in graph.outputs]
 
@@ -277,7 +276,7 @@ def _weight(name: str, type_: TensorType, array: np.ndarray) -> onnx.TensorProto
 
 
 def rename_in_place(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
-    """The node, changed in place, with other names for values; also where sub-graphs read them."""
+    """The node, changed in place: its values get other names, also inside of its sub-graphs."""
     for used in (node.input, node.output):
         for i, name in enumerate(used):
             used[i] = names.get(name, name)
@@ -301,14 +300,14 @@ def _trimmed(inputs: Sequence[str]) -> list[str]:
 
 
 class SizeError(MaterializeError):
-    """A graph whose lowering depends on the size, so that no model is right at several of them."""
+    """A graph whose lowering depends on the sizes, so that no model is right at several of them."""
 
 
 def emit_dynamic(graph: Graph, weights: Mapping[str, np.ndarray], opset: int) -> onnx.ModelProto:
-    """The model for all copies in a graph, with the names of the first one.
+    """One model with symbolic dimensions for a graph that holds copies of itself at several sizes.
 
-    Dimensions that are the same at every size share a symbol.
-    Raises: SizeError if the lowering depends on the size, or no dimension of an input does.
+    Values have the names of the first copy. Dimensions that are equal at every size share a symbol.
+    Raises: SizeError if the lowering depends on the sizes, or no input dimension differs.
     """
     parts = copies(graph)
     models = [emit_model(part, weights, opset) for part in parts]
@@ -339,7 +338,7 @@ def _open(
     parts: Sequence[Graph],
     symbols: dict[tuple[int, ...], str],
 ) -> None:
-    """Replace the sizes that differ between the parts by symbols."""
+    """Replace the sizes that differ between the copies by symbols."""
     for value in declared:
         shapes = [part.type(value.name).shape for part in parts]
         for dim, sizes in zip(value.type.tensor_type.shape.dim, zip(*shapes)):

@@ -1,4 +1,4 @@
-"""Errors between a graph and a model, by the party at fault."""
+"""Errors on the way from a graph to a model, by the party at fault."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 
 class MaterializeError(Exception):
-    """A graph that did not become a model."""
+    """A graph did not become a model."""
 
 
 class ExportError(MaterializeError):
     """An exporter of PyTorch failed on a module that runs: an outcome of the stage "export".
 
-    The exporter's own exception is the `__cause__`; `unsupported` where it says that the exporter
-    does not implement something.
+    The exporter's own exception is the `__cause__`; `unsupported` is True if that says so.
     """
 
     def __init__(self, exporter: str, opset: int, cause: BaseException) -> None:
@@ -32,7 +31,7 @@ def _unsupported(cause: BaseException) -> bool:
 
 
 class ExporterDied(Exception):
-    """The process died in which an exporter wrote a model; `words` are its last ones."""
+    """The process in which an exporter wrote a model died; `words` are its last lines of output."""
 
     def __init__(self, signal: str, words: str) -> None:
         super().__init__(f"the process died of {signal}")
@@ -52,7 +51,7 @@ class GraphFault(MaterializeError):
 
 
 class OpsetError(ValueError):
-    """An opset that an exporter, or an operator's lowering, does not reach."""
+    """An opset that an exporter or an operator's lowering does not support."""
 
     def __init__(self, what: str, opset: int, opsets: Sequence[int]) -> None:
         lo, hi = opsets

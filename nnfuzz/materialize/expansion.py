@@ -1,8 +1,8 @@
-"""Writes a node that holds sub-graphs, or is a function, as plain nodes that compute the same.
+"""Replaces a node with sub-graphs, or a function, by plain nodes that compute the same.
 
 An If with a known condition becomes the branch that it takes; any other If becomes both branches
-and a selection. A Loop or Scan becomes its turns, if constants say how many there are. An operator
-that ONNX defines by other operators becomes its function body.
+and a selection. A Loop or Scan is unrolled if constants determine the number of iterations. An
+operator that ONNX defines by other operators becomes its function body.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from nnfuzz.materialize.facts import Facts, Unknown, expressed, tensor_type
 from nnfuzz.materialize.walk import bodies
 
 MOST = 2048
-"""Plain nodes that one node may amount to."""
+"""Most plain nodes that one node is expanded to."""
 Step = Callable[[Facts, onnx.NodeProto], None]
-"""Infers the types of a node's outputs. Raises: any exception if it cannot."""
+"""Adds the types of a node's outputs to the facts. Raises: any exception if it cannot."""
 
 
 def expansion(found: Facts, node: onnx.NodeProto, step: Step) -> tuple[list[onnx.NodeProto], Facts]:
     """Plain nodes that compute the outputs of a node, and the facts about all their values.
 
-    Raises: Unknown if it does not amount to such nodes; whatever `step` raises.
+    step: infers a plain node's types. Raises: Unknown if there is no expansion; errors of `step`.
     """
     inner = replace(
         found,
@@ -46,7 +46,7 @@ def expansion(found: Facts, node: onnx.NodeProto, step: Step) -> tuple[list[onnx
 
 
 class _Expanding:
-    """Collects the plain nodes of one node. stem: the beginning of fresh names."""
+    """Collects the plain nodes that replace one node. stem: prefix of fresh names."""
 
     def __init__(self, facts: Facts, step: Step, stem: str) -> None:
         self.facts, self.step, self.stem = facts, step, stem
@@ -54,7 +54,7 @@ class _Expanding:
         self._count = 0
 
     def whole(self, node: onnx.NodeProto) -> None:
-        """Append the nodes inside of a node. Raises: Unknown if there are none."""
+        """Append the expansion of a node. Raises: Unknown if it cannot be expanded."""
         known = {"If": self._if, "Loop": self._loop, "Scan": self._scan}
         outputs = known.get(node.op_type, self._function)(node)
         for name, made in zip(node.output, outputs, strict=True):
@@ -62,7 +62,7 @@ class _Expanding:
                 self._plain(protos.node("Identity", [made], [name]))
 
     def _node(self, node: onnx.NodeProto) -> None:
-        """Append a node, or those inside of it."""
+        """Append a node, or its expansion if it has sub-graphs."""
         if any(bodies(node)):
             self.whole(node)
         else:
@@ -95,7 +95,7 @@ class _Expanding:
         return self.facts.constants.get(name)
 
     def _body(self, graph: onnx.GraphProto, inputs: Sequence[str]) -> list[str]:
-        """Append the nodes of a sub-graph that reads these values; its outputs."""
+        """Append the nodes of a sub-graph that reads `inputs`; returns the names of its outputs."""
         names = dict(zip((info.name for info in graph.input), inputs, strict=True))
         for tensor in graph.initializer:
             names[tensor.name] = self._constant(numpy_helper.to_array(tensor))
@@ -148,7 +148,7 @@ class _Expanding:
         return [*states, *(self._stacked(parts, 0) for parts in zip(*collected))]
 
     def _decided(self, name: str) -> np.ndarray:
-        """The only number of a constant. Raises: Unknown for any other value."""
+        """The single element of a constant. Raises: Unknown if there is no such constant."""
         array = self._known(name)
         if array is None or array.size != 1:
             raise Unknown(f"{name}, which decides on the turns, is not known")
@@ -182,7 +182,7 @@ class _Expanding:
         return [*states, *(self._stacked(s, a) for s, a in zip(stacks, made))]
 
     def _function(self, node: onnx.NodeProto) -> list[str]:
-        """The function body that ONNX gives for an operator on inputs of these types."""
+        """Append the function body that ONNX defines for an operator with inputs of these types."""
         given = [name for name in dict.fromkeys(node.input) if name]
         infos = [onnx.ValueInfoProto(name=name, type=self.facts.types[name]) for name in given]
         results = [onnx.ValueInfoProto(name=name) for name in node.output if name]

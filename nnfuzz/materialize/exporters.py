@@ -1,4 +1,4 @@
-"""The ways from a graph to a serialized ONNX model, by name, behind one checking interface."""
+"""The exporters, which turn a graph into a serialized ONNX model, behind one checking interface."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ Lower = Callable[[Graph, Mapping[str, np.ndarray], int], onnx.ModelProto]
 
 @dataclass(frozen=True)
 class Exporter:
-    """One way from a graph to a model. `opsets` are the lowest and the highest it reaches.
+    """One way from a graph to a model. `opsets` are the lowest and the highest opset.
 
-    call: an exporter of PyTorch; without it, `lower` makes the model out of the specs' lowerings.
+    call: an exporter of PyTorch; if None, `lower` builds the model from the specs' lowerings.
     """
 
     name: str
@@ -47,9 +47,9 @@ class Exporter:
     ) -> bytes:
         """The serialized model of a concrete graph.
 
-        weights become initializers. inputs are what PyTorch's exporters trace the module with, so
-        every operator must be defined on them; direct emission ignores them. Inputs and outputs of
-        the model have the graph's names and order; an output that is listed twice comes once.
+        weights become initializers. inputs: PyTorch's exporters trace the module with these arrays,
+        so every operator must be defined on them; direct emission ignores them. Inputs and outputs
+        of the model have the graph's names and order; an output that is listed twice comes once.
         Raises: OpsetError; ExportError if an exporter of PyTorch fails on a module that runs;
         GraphFault if the module does not run or a lowering fails; SizeError for `DYNAMIC`.
         """
@@ -72,9 +72,9 @@ class Exporter:
 def _finished(
     data: bytes, graph: Graph, inputs: Sequence[str], outputs: Sequence[str], opset: int
 ) -> bytes:
-    """The model with the graph's names, and its outputs declared as the graph has them.
+    """The exported model with the graph's names, and its outputs declared with the graph's shapes.
 
-    Raises: ValueError if the exporter returned another opset or signature than asked for.
+    Raises: ValueError if the exporter returned another opset, or other inputs or outputs.
     """
     model = onnx.ModelProto.FromString(data)
     versions = [entry.version for entry in model.opset_import if entry.domain in OWN_DOMAINS]
@@ -91,7 +91,7 @@ def _array(value: Array, type_: TensorType) -> np.ndarray:
 
 
 def exporters() -> dict[str, Exporter]:
-    """The exporters to choose from, by name; each keeps what it can reuse from model to model."""
+    """The exporters that users can choose, by name. Each caches what models have in common."""
     calls = {
         "torchscript": torchscript.TorchScriptExport(),
         "dynamo": dynamo.DynamoExport(),

@@ -1,4 +1,4 @@
-"""Known types and constants of the values of an ONNX model, and single nodes run on them."""
+"""Facts about an ONNX model: the types and constants of its values. Also runs single nodes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import protos
 
 MAX_NUMEL = 1 << 20
-"""The most elements of a value, unless more are asked for."""
-TELLING = 1 << 12
-"""Constants of at most so many elements are shown to shape inference."""
+"""Default limit on the number of elements of a value."""
+MOST_SHOWN = 1 << 12
+"""Shape inference sees the elements of constants with at most so many elements."""
 
 Types = Mapping[str, onnx.TypeProto]
 Arrays = Mapping[str, np.ndarray]
@@ -29,9 +29,11 @@ class Unknown(ValueError):
 
 @dataclass
 class Facts:
-    """types: types of values. constants: values that do not depend on elements of inputs. computed:
-    the constants whose nodes are kept. failed: position -> why that node cannot be imported; its
-    outputs have the types that the model declares, if any. free: inputs of the model.
+    """The facts about the values of a model, by name.
+
+    types: of values. constants: values that do not depend on input elements. computed: constants
+    whose nodes stay in the graph. failed: node position -> why it cannot be imported; its outputs
+    have the types that the model declares, if any. free: inputs of the model.
     """
 
     opset: int
@@ -41,15 +43,15 @@ class Facts:
     failed: dict[int, str] = field(default_factory=dict)
     free: set[str] = field(default_factory=set)
     given: Arrays = field(default_factory=dict)
-    """Values of inputs of the model that may decide on shapes."""
+    """Values of model inputs that may determine shapes."""
     largest: int = MAX_NUMEL
-    """The most elements of a value that a graph holds."""
+    """Limit on the number of elements of a value."""
     uncomputed: set[str] = field(default_factory=set)
-    """Outputs of nodes that onnx.reference does not compute: they need a spec."""
+    """Outputs of nodes that onnx.reference cannot run, so that they need a spec."""
 
 
 def is_static(type_: onnx.TypeProto | None) -> bool:
-    """Whether a type is that of a tensor of known sizes."""
+    """Whether the type is a tensor with known sizes."""
     if type_ is None or not type_.tensor_type.HasField("shape"):
         return False
     return all(dim.HasField("dim_value") for dim in type_.tensor_type.shape.dim)
@@ -71,7 +73,7 @@ def outputs_of(
     schema = protos.schema_of(node, found.opset)
     types = {name: found.types[name] for name in needed}
     known = {n: found.constants[n] for n in types if n in found.constants} | dict(more or {})
-    data = {n: protos.constant_proto(n, a) for n, a in known.items() if a.size <= TELLING}
+    data = {n: protos.constant_proto(n, a) for n, a in known.items() if a.size <= MOST_SHOWN}
     versions = protos.imports(node, found.opset).items()
     imports = [onnx.OperatorSetIdProto(domain=d, version=v) for d, v in versions]
     return shape_inference.infer_node_outputs(schema, node, types, data, None, imports)
@@ -80,7 +82,7 @@ def outputs_of(
 def evaluated_node(
     node: onnx.NodeProto, opset: int, fed: Mapping[str, np.ndarray]
 ) -> dict[str, Any]:
-    """The outputs of a node by onnx.reference."""
+    """The outputs of a node as onnx.reference computes them from `fed`, by name."""
     from onnx.reference import ReferenceEvaluator
 
     names = [name for name in node.output if name]
@@ -95,7 +97,7 @@ def evaluated_node(
 def drawn(
     found: Facts, node: onnx.NodeProto, needed: Iterable[str], values: Arrays, scale: int
 ) -> Arrays:
-    """The results for inputs of 0 and `scale`, and the given values."""
+    """The outputs of a node for `values` and known constants; other inputs are 0 or `scale`."""
     rng, fed = np.random.default_rng(0), dict(values)
     for name in needed:
         if name in found.constants:
@@ -115,7 +117,7 @@ def kinds(arrays: Arrays) -> dict[str, tuple[DType, tuple[int, ...]]]:
 
 
 def expressed(type_: onnx.TypeProto | None) -> TensorType | None:
-    """The type as nnfuzz has it; None for no tensor, an open size or a foreign dtype."""
+    """The type in nnfuzz's form; None if it is no tensor, has an open size or an unknown dtype."""
     if type_ is None or not is_static(type_):
         return None
     dtype = next((d for d in DType if d.onnx == type_.tensor_type.elem_type), None)
@@ -129,5 +131,5 @@ def tensor_type(code: int, dims: Iterable[int]) -> onnx.TypeProto:
 
 
 def is_complete(type_: onnx.TypeProto | None) -> bool:
-    """Whether nothing more can be learnt: a static tensor, or no tensor at all."""
+    """Whether inference can add nothing: the type is a static tensor, or no tensor at all."""
     return is_static(type_) or (type_ is not None and not type_.HasField("tensor_type"))

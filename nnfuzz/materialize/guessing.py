@@ -1,9 +1,9 @@
-"""Attributes of a spec under which it lowers to a given node, found without the spec's help.
+"""Guesses the attributes with which a spec lowers to a given ONNX node, without the spec's help.
 
-Every attribute has candidates: values of the node's attributes and constants, what the spec's own
-declaration offers, dtypes and sizes of inputs and outputs. Each attribute in turn gets the
-candidate under which the lowering differs least from the node, until nothing improves.
-`nnfuzz.materialize.meaning` decides whether the result means the same as the node.
+Candidates for an attribute are values of the node's attributes and constants, options that the spec
+declares, and dtypes and sizes of inputs and outputs. Each attribute in turn gets the candidate
+under which the lowering differs least from the node, until nothing improves.
+`nnfuzz.materialize.meaning` then decides whether the result is equivalent to the node.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nnfuzz.operators.operator import OpSpec
 
 PASSES = 4
 LARGEST = 16
-"""Elements of a sequence that may be an attribute."""
+"""Most elements of a sequence that may be an attribute."""
 USUAL = (None, 0, 1, -1)
 Measure = Callable[[OpSpec], float]
 
@@ -29,10 +29,10 @@ def guessed(
     gives: Sequence[TensorType],
     measure: Measure,
 ) -> tuple[OpSpec, float]:
-    """The best instance found, and by how much its lowering differs from the node.
+    """The best operator found, and by how much its lowering differs from the node.
 
-    fields: values of the node's attributes and constants by their ONNX names. measure: how much
-    the lowering of an instance differs; infinite where it fails.
+    fields: the node's attributes and constants by ONNX names. takes, gives: types of its inputs and
+    outputs. measure: the difference for an operator; infinite if its lowering fails.
     """
     pool = list(_pool(fields, takes, gives))
     op = spec.__new__(spec)
@@ -68,7 +68,7 @@ def _candidates(
     takes: Sequence[TensorType],
     pool: Sequence[object],
 ) -> list[Any]:
-    """Values of one attribute to try, the likely ones first, without repetitions."""
+    """Values to try for one attribute, likely ones first, without repetitions."""
     found = [fields[name]] if name in fields else []
     if isinstance(declared, Choice):
         found += _offered(declared, op, takes)
@@ -79,12 +79,12 @@ def _candidates(
 
 
 def _offered(declared: Choice, op: OpSpec, takes: Sequence[TensorType]) -> list[Any]:
-    """The default and the options, as far as they follow from attributes that are set."""
+    """The declared default and options, if they can be computed from the attributes set so far."""
     found = [declared.default] if "default" in vars(declared) and _given(declared) else []
     try:
         options = declared.options
         return [*found, *((options(op, *takes) if callable(options) else options) or ())]
-    except Exception:  # they are a function of attributes that are wrong as yet
+    except Exception:  # options may depend on attributes that are not valid yet
         return found
 
 

@@ -1,10 +1,10 @@
-"""From an ONNX model to a graph: the inverse of emission, for foreign models.
+"""Imports an ONNX model as a graph: the inverse of emission, for models that nnfuzz did not write.
 
-A node whose operator has a spec becomes an instance of that spec, if the instance provably means
-the same: lowered again, it yields the same node or, on random inputs, the same bits. Any other node
-stays what it is, as an `Opaque` operator, alone or with those that share values with it that a
-graph cannot hold. Constants that shape a result become attributes, the rest
-weights; a weight whose elements are all equal keeps its value.
+A node whose operator has a spec becomes an instance of the spec if both are provably equivalent:
+lowered again, the instance yields the same node or, on random inputs, the same bits. Any other node
+stays as it is, in an `Opaque` operator, together with nodes that share values with it that a graph
+cannot hold. Constants that shape a result become attributes, other constants weights; a weight
+whose elements are all equal keeps its value.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from nnfuzz.operators.operator import ConstraintError
 from nnfuzz.operators.registry import OpRegistry
 
 SMALL = 16
-"""Constants of an opaque node with at most so many elements stay with it: axes, scales, shapes."""
+"""Constants with at most so many elements stay inside of an opaque node: axes, scales, shapes."""
 
 MOST_AS_ONE = 6
-"""Nodes that are compared with the lowering of a spec."""
+"""Most nodes that are compared with the lowering of one spec."""
 
 
 @dataclass
 class _Draft:
-    """The graph so far, and the names of its values in the model and in it."""
+    """The graph so far. names: name in the model -> in the graph. lost: as in ImportedModel."""
 
     graph: Graph = field(default_factory=Graph)
     names: dict[str, str] = field(default_factory=dict)
@@ -57,10 +57,9 @@ class _Draft:
 class ImportedModel:
     """A model as a concrete graph, whose values have new names.
 
-    sizes: the size chosen for each dimension that the model leaves open, by the dimension's name.
-    lost: (operator, reason) of each node that could not be taken. names: name of a value in the
-    graph -> its name in the model. constants: those of the model, weights included, by their names
-    in the model.
+    sizes: by name, the size chosen for each dimension that the model leaves open. lost: (operator,
+    reason) of each node that could not be imported. names: name in the graph -> name in the model.
+    constants: those of the model, weights included, by their names in the model.
     """
 
     graph: Graph
@@ -71,7 +70,7 @@ class ImportedModel:
 
     @property
     def count(self) -> int:
-        """The nodes of the model that are in the graph."""
+        """The number of the model's nodes that are in the graph."""
         opaque = (len(n.op.graph.node) for n in self.graph.nodes if isinstance(n.op, Opaque))
         return sum(opaque) + sum(not isinstance(n.op, Opaque) for n in self.graph.nodes)
 
@@ -85,12 +84,12 @@ def import_onnx(
 ) -> ImportedModel:
     """Imports as much of the model as a graph can hold.
 
-    given: values of the model's inputs, if they are known. Those that decide on shapes, or are an
-    attribute of an operator, become constants. largest: the most elements of a value.
+    given: values of the model's inputs, if known. Inputs that determine shapes, or are an attribute
+    of an operator, become constants with these values. largest: the most elements of a value.
 
-    Outputs of nodes that are left out, such as those of a foreign domain, become inputs; sequences
-    and tensors whose size depends on data occur only inside opaque nodes. Raises: OnnxImportError
-    if nothing is left.
+    Outputs of nodes that are left out, such as those of a foreign domain, become inputs. Sequences
+    and tensors whose size depends on data occur only inside of opaque nodes. Raises:
+    OnnxImportError if nothing is left.
     """
     source = static(model, opset, given, largest)
     draft = _Draft()
@@ -107,17 +106,15 @@ def import_onnx(
 
 
 def opaque_nodes(graph: Graph) -> list[str]:
-    """The ONNX operators of a graph that have no spec, one entry per node."""
+    """The ONNX operators in a graph that have no spec, one entry per node."""
     opaque = [node.op for node in graph.nodes if isinstance(node.op, Opaque)]
     return [proto.op_type for op in opaque for proto in op.graph.node]
 
 
 def _prune(draft: _Draft, source: StaticModel) -> dict[str, str]:
-    """Chooses the outputs: those of the model, and values that nobody reads. Returns former name ->
-    name of all remaining values.
-
-    Arithmetic on shapes is removed where all its readers have the results as attributes.
-    """
+    """Chooses as outputs those of the model and values that nobody reads. Returns old -> new name
+    of each remaining value. Arithmetic on shapes whose results have all become attributes is
+    removed."""
     graph, wanted = draft.graph, {draft.names.get(name) for name in source.outputs}
     spare = {draft.names.get(name) for name in source.computed} - wanted
     nodes, read = graph.nodes, set[str]()
@@ -134,12 +131,12 @@ def _prune(draft: _Draft, source: StaticModel) -> dict[str, str]:
     graph.prescribed = {n: r for n, r in graph.prescribed.items() if n in kept}
     graph.outputs = [name for name in made if name in wanted or name not in read]
     names = {name: f"{name[0]}{i}" for i, name in enumerate(graph.values)}
-    rename(graph, names)  # without gaps, as generation does that adds to them
+    rename(graph, names)  # numbers without gaps, which generation continues
     return names
 
 
 def rename(graph: Graph, names: Mapping[str, str]) -> None:
-    """Give all values of a graph other names."""
+    """Give all values of a graph other names. names: old name -> new name."""
     graph.values = {names[n]: Value(names[n], v.type) for n, v in graph.values.items()}
     graph.prescribed = {names[n]: r for n, r in graph.prescribed.items()}
     for kept in (graph.inputs, graph.weights, graph.outputs):
@@ -171,7 +168,7 @@ def _append(draft: _Draft, source: StaticModel, region: NodeGroup, registry: OpR
         draft.graph.inputs += [_declared(draft, source, name, "p") for name in region.outputs]
         return
     found = described or _undescribed(source, region)
-    if not found.inputs:  # Constants become weights when they are read, dice an input.
+    if not found.inputs:  # A constant becomes a weight when read, a random value an input.
         given = [name for name in region.outputs if name not in source.constants]
         draft.graph.inputs += [_declared(draft, source, name, "p") for name in given]
         return
@@ -181,7 +178,7 @@ def _append(draft: _Draft, source: StaticModel, region: NodeGroup, registry: OpR
 
 
 def _read_by(draft: _Draft, source: StaticModel, name: str) -> str:
-    """The graph's name of a value; a constant becomes a weight when first read."""
+    """The graph's name of a value; a constant becomes a weight when it is first read."""
     if name not in draft.names:
         weight = _declared(draft, source, name, "w")
         draft.graph.weights.append(weight)
@@ -201,7 +198,7 @@ def _declared(draft: _Draft, source: StaticModel, name: str, stem: str) -> str:
 def _described(
     source: StaticModel, region: NodeGroup, registry: OpRegistry
 ) -> BoundOperator | None:
-    """The nodes as an instance of a spec."""
+    """The nodes as one instance of a spec, or None."""
     first, kinds = region.nodes[0], {node.op_type for node in region.nodes}
     if len(region.nodes) > MOST_AS_ONE or any(
         body for node in region.nodes for body in bodies(node)
@@ -221,7 +218,7 @@ def _described(
 
 
 def _decided(source: StaticModel, region: NodeGroup, registry: OpRegistry) -> BoundOperator | None:
-    """The node as an instance of a spec that has given inputs as attributes."""
+    """The node as an instance of a spec that takes given inputs as attributes, or None."""
     values = {name: source.given[name] for name in region.inputs if name in source.given}
     if not values:
         return None
@@ -232,7 +229,7 @@ def _decided(source: StaticModel, region: NodeGroup, registry: OpRegistry) -> Bo
 
 
 def _expanded(source: StaticModel, region: NodeGroup, registry: OpRegistry) -> BoundOperator | None:
-    """The node as equivalent operators, if all of them have a spec."""
+    """The node as an expansion into operators that all have a spec, or None."""
     try:
         inner = inside(source, *region.nodes)
         draft = _Draft()
@@ -242,7 +239,7 @@ def _expanded(source: StaticModel, region: NodeGroup, registry: OpRegistry) -> B
             _append(draft, inner, part, registry)
         for name in region.outputs:
             _read_by(draft, inner, name)  # some are constants
-    except Exception:  # several nodes, or what a step raises
+    except Exception:  # several nodes, or an exception of a step
         return None
     graph = draft.graph
     opaque = inner.lost or any(isinstance(node.op, Opaque) for node in graph.nodes)
@@ -269,7 +266,8 @@ def _undescribed(source: StaticModel, region: NodeGroup) -> BoundOperator:
 def _kept(
     source: StaticModel, region: NodeGroup
 ) -> tuple[onnx.GraphProto, list[str], list[TensorType], list[TensorType]]:
-    """The nodes of a region with their small constants; its other inputs; types of all ends."""
+    """A region with its small constants as an ONNX graph; its other inputs; all inputs' and
+    outputs' types."""
     kept = [n for n in region.inputs if n in source.constants]
     small = {name for name in kept if source.constants[name].size <= SMALL}
     inputs = [name for name in region.inputs if name not in small]

@@ -1,9 +1,9 @@
-"""Infers the types of all values of a model node by node, and the constants that depend on shapes
-alone.
+"""Infers the types of all values of a model, node by node, and computes values that depend on
+shapes.
 
 ONNX infers a type from the types of a node's inputs and from constants. Values that depend only on
-shapes of inputs (through Shape, Gather, Concat and the like) are computed as well and count as
-constants, so that a Reshape behind them has a known type.
+input shapes (through Shape, Gather, Concat and the like) are computed and count as constants, so
+that a Reshape which reads them has a known type.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ RANDOM = frozenset(
 )
 """Operators whose results may differ from run to run."""
 PLAIN = frozenset("Constant ConstantOfShape Identity".split())
-"""Operators that are folded where all their inputs are constants: no test is lost by that."""
+"""Operators that are folded if all inputs are constants, because folding them loses no test."""
 DRAWS = 3
 SMALL = 16
-"""Largest constant, in elements, that may describe a shape."""
+"""Most elements of a constant that may describe a shape."""
 
 
 def infer(
@@ -57,9 +57,9 @@ def infer(
     given: Arrays = MappingProxyType({}),
     largest: int = MAX_NUMEL,
 ) -> Facts:
-    """Infers the values of a graph whose inputs have static types.
+    """Infers types and constants in a graph whose inputs have static types.
 
-    given: values that inputs have where they decide on shapes. largest: see Facts.
+    given: values for inputs that determine shapes. largest: most elements of a value.
     """
     found = Facts(opset, given=given, largest=largest)
     declared = {i.name: i.type for i in (*graph.value_info, *graph.output)}
@@ -99,17 +99,17 @@ def _step(found: Facts, node: onnx.NodeProto, declared: Types) -> None:
     missing = [n for n in node.output if n and n not in outputs]
     if missing:
         raise Unknown(f"the type of {missing[0]} is not known")
-    if node.op_type == "Reshape" and not _as_many(found.types[needed[0]], outputs):
+    if node.op_type == "Reshape" and not _equally_many(found.types[needed[0]], outputs):
         raise Unknown("the result has another number of elements")
     found.types.update(outputs)
     _computed(found, node, needed)
 
 
 def _completed(inferred: Types, ran: Types, declared: Types) -> dict[str, onnx.TypeProto]:
-    """The inferred types, with sizes from runs, or as the model declares them.
+    """The inferred types, with sizes completed from runs, or as the model declares them.
 
-    The dtype is the inferred one: onnx.reference computes some operators in another. declared: of
-    an operator of a domain whose sizes cannot depend on values.
+    The inferred dtype wins, because onnx.reference computes some operators in another one.
+    declared: types that the model declares; empty for ONNX's own domains.
     """
     types = {**inferred, **ran}
     for name in types:
@@ -123,14 +123,14 @@ def _completed(inferred: Types, ran: Types, declared: Types) -> dict[str, onnx.T
 
 
 def plain_step(found: Facts, node: onnx.NodeProto) -> None:
-    """Add the facts about the outputs of a node whose inputs are known. Raises: any exception."""
+    """Add the facts about a node's outputs, whose inputs are known. Raises: any exception."""
     _step(found, node, {})
 
 
 def _inside(found: Facts, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
-    """The types of values that nodes inside of a node compute; none if they cannot be taken.
+    """The output types of a node by expansion into plain nodes; none if that is impossible.
 
-    The number of turns, and the first condition, are given ones if they are inputs of the model.
+    A Loop's number of iterations and first condition are taken from given model inputs.
     """
     if node.op_type == "Loop":
         take_given(found, node.input[:2])
@@ -141,14 +141,14 @@ def _inside(found: Facts, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
     return {name: inner.types[name] for name in node.output if name}
 
 
-def _as_many(taken: onnx.TypeProto, given: Types) -> bool:
-    """Whether two tensors have equally many elements, which inference does not look at."""
+def _equally_many(taken: onnx.TypeProto, given: Types) -> bool:
+    """Whether two tensors have equally many elements, which ONNX's inference does not check."""
     types = [expressed(taken), *map(expressed, given.values())]
     return None in types or len({t.numel for t in types if t is not None}) == 1
 
 
 def _computed(found: Facts, node: onnx.NodeProto, needed: Iterable[str]) -> None:
-    """Note the node's outputs if onnx.reference does not compute it."""
+    """Record the node's outputs in `uncomputed` if onnx.reference cannot run the node."""
     from onnx.reference import ReferenceEvaluator
 
     graph = onnx.GraphProto(name="node", node=[node])
@@ -171,10 +171,10 @@ def _check(node: onnx.NodeProto, opset: int) -> None:
 
 
 def _folds(found: Facts, node: onnx.NodeProto, needed: Iterable[str]) -> bool:
-    """Computes a node whose results do not depend on elements of inputs; returns whether it did."""
+    """Computes a node whose results do not depend on elements of inputs. Returns whether it did."""
     needed = list(needed)
     by_shape = node.op_type in READ_SHAPES and is_static(found.types[needed[0]])
-    if node.op_type in RANDOM or not (by_shape or _telling(found, node, needed)):
+    if node.op_type in RANDOM or not (by_shape or _describes_shapes(found, node, needed)):
         return False
     fed = {n: found.constants[n] for n in needed if n in found.constants}
     if by_shape and not fed:
@@ -193,8 +193,8 @@ def _folds(found: Facts, node: onnx.NodeProto, needed: Iterable[str]) -> bool:
     return True
 
 
-def _telling(found: Facts, node: onnx.NodeProto, needed: Iterable[str]) -> bool:
-    """Whether all inputs of a node are small constants that describe shapes, not weights."""
+def _describes_shapes(found: Facts, node: onnx.NodeProto, needed: Iterable[str]) -> bool:
+    """Whether all inputs of a node are small constants that describe shapes and are no weights."""
     if not all(name in found.constants for name in needed):
         return False
     arrays = [found.constants[name] for name in needed]
@@ -207,7 +207,7 @@ def _telling(found: Facts, node: onnx.NodeProto, needed: Iterable[str]) -> bool:
 def _sampled(
     found: Facts, node: onnx.NodeProto, needed: Iterable[str]
 ) -> dict[str, onnx.TypeProto]:
-    """Types as they are in some runs, where all runs agree and no shape may hang on the input."""
+    """Output types on which a few runs agree; none if shapes may depend on input elements."""
     free = {n: expressed(found.types[n]) for n in needed if n not in found.constants}
     if any(t is None or (t.rank < 2 and not t.dtype.is_float) for t in free.values()):
         return {}

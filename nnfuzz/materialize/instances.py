@@ -1,6 +1,7 @@
-"""Nodes of a foreign model as an instance of a spec that provably means the same.
+"""Finds operators with attributes ("instances of a spec") that are provably equivalent to ONNX
+nodes.
 
-Mostly that is one node. It is several where a value between them has an unknown size.
+A group usually has one node. It has several where a value between them has an unknown size.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import torch
 
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize.guessing import guessed
-from nnfuzz.materialize.meaning import DEAREST, defaults, difference, lowering, means
+from nnfuzz.materialize.meaning import COSTLIEST, defaults, difference, lowering, means
 from nnfuzz.materialize.protos import schema_of
 from nnfuzz.materialize.regions import NodeGroup
 from nnfuzz.materialize.static import StaticModel
@@ -25,14 +26,14 @@ from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.operator import OpSpec, flatten
 
 MISTYPED = 10.0
-"""How much an instance counts as different from a node whose outputs have other types."""
+"""Added to the distance between an instance and a node for each output of another type."""
 CONSTANTS = 5
-"""Constant inputs of which each may be an operand or an attribute."""
+"""Most constant inputs for which both uses, as operand and as attribute, are tried."""
 
 
 @dataclass(frozen=True)
 class BoundOperator:
-    """An operator, the values that it reads, and those that it makes, by their names in the model.
+    """An operator with the names, in the model, of its inputs and outputs.
 
     Outputs that the model leaves out have names of their own.
     """
@@ -43,11 +44,11 @@ class BoundOperator:
 
 
 class Unmatched(ValueError):
-    """An instance that is not the node; the message says in which respect."""
+    """An instance that is not equivalent to the node; the message says why."""
 
 
 def by_name(source: StaticModel, group: NodeGroup, spec: type[OpSpec]) -> BoundOperator | None:
-    """The instance whose attributes the spec reads itself, by their names unless it says how."""
+    """The equivalent instance whose attributes the spec reads (`from_onnx`), or None."""
     try:
         return _read(source, group, spec)
     except Exception:
@@ -55,7 +56,7 @@ def by_name(source: StaticModel, group: NodeGroup, spec: type[OpSpec]) -> BoundO
 
 
 def _read(source: StaticModel, group: NodeGroup, spec: type[OpSpec]) -> BoundOperator:
-    """`by_name`. Raises: any exception."""
+    """`by_name`, but raises an exception if there is no instance."""
     fields, inputs = _fields(source, group, spec)
     takes = [source.types[n] for n in inputs]
     gives = [source.types[n] for n in group.results if n]
@@ -63,7 +64,7 @@ def _read(source: StaticModel, group: NodeGroup, spec: type[OpSpec]) -> BoundOpe
 
 
 def by_lowering(source: StaticModel, group: NodeGroup, spec: type[OpSpec]) -> BoundOperator | None:
-    """The instance whose attributes are those under which it lowers to the node."""
+    """The instance whose attributes were guessed so that it lowers to the node, or None."""
     for inputs in _operands(source, group, spec):
         try:
             return _guess(source, group, spec, inputs)
@@ -75,7 +76,7 @@ def by_lowering(source: StaticModel, group: NodeGroup, spec: type[OpSpec]) -> Bo
 def _guess(
     source: StaticModel, group: NodeGroup, spec: type[OpSpec], inputs: list[str]
 ) -> BoundOperator:
-    """`by_lowering` for some inputs of the node. Raises: any exception."""
+    """`by_lowering` for given inputs of the node. Raises: any exception if there is no instance."""
     takes = [source.types[n] for n in inputs]
     gives = [source.types[n] for n in group.results if n]
     measure = partial(_distance, source, group, inputs)
@@ -86,7 +87,7 @@ def _guess(
 
 
 def refusals(source: StaticModel, group: NodeGroup, spec: type[OpSpec]) -> Iterator[Exception]:
-    """Why no instance of a spec is the node: an exception for each way to read its attributes."""
+    """Why no instance of a spec is equivalent to the node: one exception for each attempt."""
     ways = [partial(_read, source, group, spec)]
     ways += [partial(_guess, source, group, spec, i) for i in _operands(source, group, spec)]
     for way in ways:
@@ -97,10 +98,10 @@ def refusals(source: StaticModel, group: NodeGroup, spec: type[OpSpec]) -> Itera
 
 
 def _distance(source: StaticModel, group: NodeGroup, inputs: Sequence[str], op: OpSpec) -> float:
-    """How much an instance differs from the node; infinite where it has no lowering."""
+    """How much an instance differs from the node; infinite if it cannot be lowered."""
     try:
         return _measured(source, group, inputs, op)
-    except Exception:  # its attributes do not go together
+    except Exception:  # its attributes contradict each other
         return math.inf
 
 
@@ -115,8 +116,9 @@ def _measured(source: StaticModel, group: NodeGroup, inputs: Sequence[str], op: 
 
 
 def _checked(source: StaticModel, group: NodeGroup, op: OpSpec, inputs: list[str]) -> BoundOperator:
-    """The instance. Raises: ConstraintError, Unmatched unless it is admitted, has the types of the
-    node, and means the same.
+    """The instance, after checks that it is valid, has the node's types and is equivalent.
+
+    Raises: ConstraintError, Unmatched.
     """
     takes = [source.types[n] for n in inputs]
     op.check(*takes)
@@ -139,7 +141,7 @@ def _checked(source: StaticModel, group: NodeGroup, op: OpSpec, inputs: list[str
 
 
 def _undeclared(op: OpSpec) -> Iterator[str]:
-    """Attributes that have one option only, here, and have another value."""
+    """Names of attributes whose value differs from their only declared option."""
     fixed = (
         (name, declared.options)
         for name, declared in op.declared.items()
@@ -151,9 +153,9 @@ def _undeclared(op: OpSpec) -> Iterator[str]:
 
 
 def _runs(op: OpSpec, takes: Sequence[TensorType], gives: Sequence[TensorType]) -> bool:
-    """Whether `torch` takes zeros, or ones, which are no divisors or no indices, and yields the
-    inferred shapes. Costly instances are trusted."""
-    return op.cost(*takes) > DEAREST or any(_yields(op, takes, gives, x) for x in (0, 1))
+    """Whether `torch` runs on zeros or ones and yields the inferred shapes; True if that is costly.
+    Zeros may be invalid divisors, and ones invalid indices."""
+    return op.cost(*takes) > COSTLIEST or any(_yields(op, takes, gives, x) for x in (0, 1))
 
 
 def _yields(
@@ -167,7 +169,7 @@ def _yields(
 
 
 def _operands(source: StaticModel, group: NodeGroup, spec: type[OpSpec]) -> Iterator[list[str]]:
-    """Which inputs of the node may be those of the spec: all that are no constants, and some."""
+    """Candidates for the spec's inputs: those of the node, without some of the constants."""
     given = [name for name in group.operands if name]
     least, most = spec.arity()[0], spec.most_inputs()
     held = [name for name in given if name in source.types]
@@ -182,8 +184,8 @@ def _operands(source: StaticModel, group: NodeGroup, spec: type[OpSpec]) -> Iter
 
 
 def _all_fields(source: StaticModel, group: NodeGroup) -> dict[str, Any]:
-    """Attributes and small constants of the nodes, by their ONNX names, those of the first nodes
-    first; None for what is left out."""
+    """Attributes and small constants of all nodes, by ONNX name; None for those left out. If
+    several nodes have a name, the first node counts."""
     fields: dict[str, Any] = {}
     for node in reversed(group.nodes):
         schema = schema_of(node, source.opset)
@@ -196,7 +198,7 @@ def _all_fields(source: StaticModel, group: NodeGroup) -> dict[str, Any]:
 
 
 def _formal(source: StaticModel, node: onnx.NodeProto) -> list[str]:
-    """What the standard calls each input of a node."""
+    """The name that the ONNX schema gives to each input of a node."""
     schema = schema_of(node, source.opset)
     last = len(schema.inputs) - 1
     return [schema.inputs[min(i, last)].name for i in range(len(node.input))]
@@ -205,9 +207,9 @@ def _formal(source: StaticModel, node: onnx.NodeProto) -> list[str]:
 def _fields(
     source: StaticModel, group: NodeGroup, spec: type[OpSpec]
 ) -> tuple[dict[str, Any], list[str]]:
-    """Attributes of the spec that the node sets, by attribute or by constant input; the rest.
+    """The spec's attributes, from attributes and constant inputs of the node; and the other inputs.
 
-    Raises: ValueError for several nodes.
+    Raises: ValueError if the group has several nodes.
     """
     (node,) = group.nodes
     schema = schema_of(node, source.opset)

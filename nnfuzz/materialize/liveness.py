@@ -1,4 +1,4 @@
-"""Removes the nodes and weights that no output of a model depends on."""
+"""Removes the nodes and weights of a model that no output depends on."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from nnfuzz.materialize.walk import reads
 
 
 def without_dead_nodes(model: bytes) -> bytes:
-    """A serialized ONNX model without nodes and initializers that no output needs: the lowering of
-    an operator computes all of its outputs, read or not. Equal bytes if there are none.
-    """
+    """A serialized ONNX model without nodes and initializers that no output needs. Operators are
+    lowered with all of their outputs, read or not. If nothing is dead, the bytes are the same."""
     import onnx
 
     proto = onnx.load_model_from_string(model)

@@ -1,4 +1,4 @@
-"""Whether an instance of a spec means the same as nodes of a foreign model."""
+"""Decides whether an instance of a spec is equivalent to nodes of an ONNX model."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from nnfuzz.operators.operator import OpSpec
 
 RUNS = 2
 OTHER = 1000.0
-"""The difference of other operators than the node's."""
-DEAREST = 1 << 20
-"""Operations of the largest node that onnx.reference is made to run."""
+"""Difference between a lowering and nodes with other operators."""
+COSTLIEST = 1 << 20
+"""Most arithmetic operations of a node that onnx.reference is made to run."""
 IMPLIED = {"strides": 1, "dilations": 1, "pads": 0, "output_padding": 0}
-"""What the standard has for every axis if an attribute without a default is left out."""
+"""The value that the ONNX standard implies, for every axis, if the attribute is left out."""
 
 
 @dataclass(frozen=True)
 class Lowered:
-    """What an instance lowers to. outputs: its outputs' names there, in order."""
+    """The ONNX graph that an instance lowers to. outputs: the names of its outputs, in order."""
 
     graph: onnx.GraphProto
     outputs: tuple[str, ...]
 
     def names(self, group: NodeGroup) -> list[str]:
-        """Per output of the instance, the group's name for it; "" for what that leaves out.
+        """For each output of the instance, the model's name; "" if the model leaves it out.
 
-        By position in the nodes, if there are as many of them, else in order.
+        Outputs correspond by position in the nodes if both have equally many nodes, else in order.
         """
         if len(self.graph.node) != len(group.nodes):
             given = list(group.results)
@@ -49,7 +49,7 @@ class Lowered:
 
 
 def lowering(op: OpSpec, inputs: Sequence[str], source: StaticModel) -> Lowered:
-    """The nodes of an instance that reads these values. Raises: whatever the lowering raises."""
+    """The lowering of an instance that reads these values. Raises: any exception of `op.onnx`."""
     gives = op.type_transfer(*(source.types[n] for n in inputs))
     outputs = tuple(f"result_{i}" for i in range(len(gives)))
     emit = Emitter(source.opset, source.types)
@@ -61,19 +61,19 @@ def lowering(op: OpSpec, inputs: Sequence[str], source: StaticModel) -> Lowered:
 
 
 def means(op: OpSpec, inputs: Sequence[str], source: StaticModel, group: NodeGroup) -> bool:
-    """Whether the instance's lowering is these nodes, or gives the same bits as a single one on
-    random inputs."""
+    """Whether the instance's lowering equals these nodes or, if there is one node, gives the same
+    bits on random inputs."""
     takes = {name: source.types[name] for name in inputs}
     lowered = lowering(op, inputs, source)
     if difference(lowered.graph, group, source) == 0:
         return True
-    if len(group.nodes) > 1 or op.cost(*takes.values()) > DEAREST:
+    if len(group.nodes) > 1 or op.cost(*takes.values()) > COSTLIEST:
         return False
     return _agree(lowered, takes, source, group)
 
 
 def defaults(node: onnx.NodeProto, opset: int) -> dict[str, Any]:
-    """The attributes of a node, with the values of those that are left out."""
+    """The attributes of a node, including the defaults of those that it leaves out."""
     schema = protos.schema_of(node, opset)
     values = {name: a.default_value for name, a in schema.attributes.items()}
     values = {name: value for name, value in values.items() if value.type}
@@ -82,7 +82,7 @@ def defaults(node: onnx.NodeProto, opset: int) -> dict[str, Any]:
 
 
 def difference(lowered: onnx.GraphProto, group: NodeGroup, source: StaticModel) -> float:
-    """How much of a lowering differs from nodes: 0 if it is these nodes, in their order."""
+    """How much a lowering differs from nodes; 0 if it is the same nodes in the same order."""
     if [*map(qualified_name, lowered.node)] != [*map(qualified_name, group.nodes)]:
         return OTHER + len(lowered.node)
     own = {t.name: onnx.numpy_helper.to_array(t) for t in lowered.initializer}
@@ -107,14 +107,14 @@ def _attribute_difference(mine: onnx.NodeProto, theirs: onnx.NodeProto, opset: i
 
 
 def _difference(one: np.ndarray, other: np.ndarray | None) -> float:
-    """0 for equal constants, more the more elements differ."""
+    """0 for equal constants; otherwise the share of differing elements, or 2 for other types."""
     if other is None or one.dtype != other.dtype or one.shape != other.shape:
         return 2.0
     return 0.0 if _equal(one, other) else float((one != other).mean()) or 1.0
 
 
 def _implied(name: str, value: Any) -> bool:
-    """Whether an attribute has the value that the standard implies when it is left out."""
+    """Whether an attribute has the value that the standard implies if it is left out."""
     return isinstance(value, list) and value == [IMPLIED.get(name)] * len(value)
 
 
@@ -127,9 +127,8 @@ def _equal(one: Any, other: Any) -> bool:
 def _agree(
     lowered: Lowered, takes: Mapping[str, TensorType], source: StaticModel, group: NodeGroup
 ) -> bool:
-    """Whether the lowering and the group's only node give equal results on random inputs, both run
-    by onnx.reference. takes: the types of the inputs.
-    """
+    """Whether onnx.reference gives equal results for the lowering and the group's only node, on
+    random inputs. takes: types of the inputs by name."""
     from onnx.reference import ReferenceEvaluator
 
     (node,) = group.nodes

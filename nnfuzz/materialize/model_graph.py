@@ -1,4 +1,4 @@
-"""Any ONNX model as a graph to be printed and drawn; nothing is checked."""
+"""Reads any ONNX model as a graph that can be printed and drawn; nothing is checked."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, TypeProto
 
 MOST_ELEMENTS = 8
-"""A tensor among the attributes is written out up to here."""
+"""Most elements of a tensor attribute that are printed."""
 UNKNOWN = "?"
-"""Domains of ONNX's own operators, which are named without one."""
+"""Printed for an unknown dtype or size."""
 
 
 def model_graph(file: Path) -> GraphView:
-    """The graph of a model file: values with types as far as inference finds them, nodes, weights.
+    """The graph of a model file, with types as far as ONNX's shape inference finds them.
 
     Raises: Unreadable if the file cannot be read, is no ONNX model, or too large.
     """
@@ -56,30 +56,30 @@ def _load(file: Path) -> ModelProto:
 
 
 def _inferred(model: ModelProto) -> ModelProto:
-    """The model with the types that ONNX infers; as it is where ONNX cannot.
+    """The model with the types that ONNX infers; unchanged if inference fails.
 
-    Values that describe shapes are followed, where there is memory enough for them.
+    First inference also follows values that describe shapes, which may need too much memory.
     """
     import onnx
 
     for follow in (True, False):
-        with suppress(Exception):  # ONNX raises many kinds for models that others run all the same
+        with suppress(Exception):  # ONNX raises many kinds, even for models that compilers accept
             return onnx.shape_inference.infer_shapes(model, data_prop=follow)
     return model
 
 
 def _node(node: NodeProto) -> NodeView:
-    """Optional inputs that are left out are dropped, what bodies read from outside is added."""
+    """A node without omitted inputs, and with the outer values that its sub-graphs read."""
     further = (name for name in reads(node) if name not in node.input)
     return NodeView(
         qualified_name(node),
         tuple(name for name in (*node.input, *further) if name),
         tuple(name for name in node.output if name),
-        {attribute.name: _shown(attribute) for attribute in node.attribute},
+        {attribute.name: _attribute_value(attribute) for attribute in node.attribute},
     )
 
 
-def _shown(attribute: AttributeProto) -> Any:
+def _attribute_value(attribute: AttributeProto) -> Any:
     """An attribute's value as text, number or list."""
     from onnx import helper
 
@@ -90,7 +90,7 @@ def _shown(attribute: AttributeProto) -> Any:
         return _tensor(attribute.t)
     try:
         value = helper.get_attribute_value(attribute)
-    except ValueError:  # of a type that ONNX does not know, or of a function's caller
+    except ValueError:  # a type unknown to ONNX, or an attribute of a function's caller
         value = None
     if value is None:
         return "?"
@@ -102,7 +102,7 @@ def _shown(attribute: AttributeProto) -> Any:
 
 
 def _tensor(tensor: TensorProto) -> str:
-    """The elements of a small tensor, else its type."""
+    """The type of a tensor, and its elements if they are few."""
     from math import prod
 
     from onnx import numpy_helper
@@ -134,7 +134,7 @@ def _of_type(type_: TypeProto) -> tuple[str, list[Any]]:
 
 
 def _dtype(number: int) -> str:
-    """The name in NumPy or ml_dtypes; ONNX's own where there is none."""
+    """A dtype's name in NumPy or ml_dtypes; ONNX's own name if these lack it."""
     from onnx import TensorProto, helper
 
     if number not in helper.get_all_tensor_dtypes():

@@ -1,4 +1,4 @@
-"""A concrete graph as something that PyTorch runs: all values by name, or an nn.Module."""
+"""Runs a concrete graph with PyTorch, as a function that returns all values or as an nn.Module."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ Values = Mapping[str, Tensor]
 
 
 class Interpreter:
-    """Runs the nodes of a graph one after the other, in whatever dtype it is fed with.
+    """Runs the nodes of a graph one after the other, in whatever dtype the inputs have.
 
-    Values are held in the carriers of their dtypes (nnfuzz.operators.carriers).
-
-    Compiled once, run often: the input search and the reference call it for every step.
+    Dtypes in which PyTorch cannot compute are held in wider ones (nnfuzz.operators.carriers).
+    Create it once for a graph that runs often.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -30,9 +29,9 @@ class Interpreter:
         self._carried = {n: v.type.dtype for n, v in graph.values.items() if v.type.dtype.carried}
 
     def __call__(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Inputs and weights by name -> all values by name, the given ones included.
+        """Inputs and weights by name -> all values by name, including the given ones.
 
-        Raises: KeyError for an input or weight that is missing; what an operator raises.
+        Raises: KeyError for a missing input or weight; any exception of an operator.
         """
         values = dict(tensors)
         for function, inputs, outputs in self.steps:
@@ -51,14 +50,14 @@ class Interpreter:
 
 
 def execute(graph: Graph, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """All values of the graph by name; see `Interpreter`, which saves time when run often."""
+    """All values of the graph by name. `Interpreter` is faster if the graph runs often."""
     return Interpreter(graph)(tensors)
 
 
 def execute_checked(graph: Graph, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The same as `execute`, except that every result must have the declared type.
+    """`execute`, but every result must have the declared type.
 
-    Raises: GraphFault naming the operator that raised or returned something else.
+    Raises: GraphFault naming the operator that raised or returned another type.
     """
     values = dict(tensors)
     for node in graph.nodes:
@@ -84,7 +83,7 @@ def _check_types(graph: Graph, node: Node, results: list[Tensor]) -> None:
 class GraphModule(nn.Module):
     """A graph as a module: inputs by position, weights as buffers, a tuple of outputs.
 
-    An output that the graph lists twice is returned once: outputs are known by name.
+    An output that the graph lists twice is returned once, because outputs are identified by name.
     """
 
     def __init__(self, graph: Graph, weights: Mapping[str, Array]) -> None:
@@ -106,10 +105,10 @@ class GraphModule(nn.Module):
 
 
 def copied_tensor(array: Array) -> Tensor:
-    """A tensor with a copy of an array; a tensor as it is, without its gradient."""
+    """A tensor with a copy of an array. A tensor is returned as it is, without its gradient."""
     return array.detach() if isinstance(array, Tensor) else carriers.tensor(np.asarray(array))
 
 
 def tensors(arrays: Mapping[str, Array]) -> dict[str, Tensor]:
-    """The same for arrays by name."""
+    """`copied_tensor` for every array, by name."""
     return {name: copied_tensor(array) for name, array in arrays.items()}

@@ -1,4 +1,4 @@
-"""The names and types by which a model's callers know its inputs and outputs."""
+"""Restores the names and types of a model's inputs and outputs after an export."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from nnfuzz.materialize.walk import graphs
 
 
 def restore(graph: onnx.GraphProto, inputs: Sequence[str], outputs: Sequence[str]) -> bool:
-    """Give inputs and outputs, which are in order, the wanted names; whether anything changed.
+    """Give inputs and outputs the wanted names, by position. Returns whether anything changed.
 
-    Exporters drop operators without effect (a Cast to the same type), so that an output takes over
-    the name of an input, a weight or another output. Such an output becomes an Identity. Raises:
+    Exporters drop operators without effect (a Cast to the same type), so that an output may have
+    the name of an input, a weight or another output. Such an output gets an Identity. Raises:
     ValueError if the numbers of inputs or outputs differ.
     """
     found = [i.name for i in graph.input], [o.name for o in graph.output]
@@ -34,10 +34,10 @@ def restore(graph: onnx.GraphProto, inputs: Sequence[str], outputs: Sequence[str
 
 
 def readmit(graph: onnx.GraphProto, inputs: Mapping[str, TensorType]) -> bool:
-    """Declare inputs that the exporter left out, in their order; whether there were any.
+    """Declare the inputs that the exporter dropped, in order. Returns whether there were any.
 
-    It drops what nothing reads: an operator that looks at the shape of its input only has become a
-    constant. Does nothing where the exporter has renamed inputs.
+    Exporters drop inputs that nothing reads, for example if only the shape was used and became a
+    constant. Does nothing if the exporter has renamed inputs.
     """
     declared = {item.name: item for item in graph.input}
     if len(declared) == len(inputs) or not declared.keys() <= inputs.keys():
@@ -49,10 +49,10 @@ def readmit(graph: onnx.GraphProto, inputs: Mapping[str, TensorType]) -> bool:
 
 
 def redeclare(graph: onnx.GraphProto, outputs: Mapping[str, TensorType]) -> bool:
-    """Declare outputs with the shapes that they have; whether another one was declared.
+    """Declare outputs with their actual shapes. Returns whether a declaration was wrong.
 
-    PyTorch 2.13 declares the output of an If as that of one branch although the other one runs, and
-    compilers refuse a model with a wrong declaration. Symbolic dimensions stay.
+    PyTorch 2.13 declares the output of an If with the shape of one branch although the other one
+    runs, and compilers refuse a model with a wrong declaration. Symbolic dimensions stay.
     """
     wrong = {item.name for item in graph.output if not _holds(item, outputs[item.name].shape)}
     for item in graph.output:
@@ -72,9 +72,9 @@ def _holds(declared: onnx.ValueInfoProto, shape: Sequence[Int]) -> bool:
 
 
 def _drop_loops(graph: onnx.GraphProto) -> bool:
-    """Remove the Identity from a value to itself by which PyTorch returns an input under its name.
+    """Remove any Identity from a value to itself, which PyTorch writes for a returned input.
 
-    The model is invalid with it: the name is defined twice. Whether there was one.
+    Such a model is invalid, because the name is defined twice. Returns whether there was one.
     """
     before = len(graph.node)
     for i in reversed(range(len(graph.node))):
@@ -85,7 +85,7 @@ def _drop_loops(graph: onnx.GraphProto) -> bool:
 
 
 def _rename(graph: onnx.GraphProto, names: dict[str, str]) -> None:
-    """Rename values wherever they are defined, read or declared, branches and bodies included."""
+    """Rename values wherever they are defined, read or declared, also in sub-graphs."""
     for part in graphs(graph):
         for node in part.node:
             for used in (node.input, node.output):
@@ -95,7 +95,7 @@ def _rename(graph: onnx.GraphProto, names: dict[str, str]) -> None:
 
 
 def _own_outputs(graph: onnx.GraphProto, outputs: Sequence[str]) -> None:
-    """Compute each output that has a wrong name by an Identity of its own."""
+    """Add an Identity for each output that has a wrong name."""
     for item, wanted in zip(graph.output, outputs):
         if item.name != wanted:
             copy = onnx.NodeProto(op_type="Identity", name=f"Identity_{wanted}")

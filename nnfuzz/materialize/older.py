@@ -1,6 +1,4 @@
-"""How nodes are written for opsets before 13, which ones cannot be written there, and the oldest
-opset at which a model says the same.
-"""
+"""Writes nodes for opsets before 13, and finds the oldest opset at which a model means the same."""
 
 from __future__ import annotations
 
@@ -15,10 +13,9 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize.protos import ir_version
 
 CHANGED = 13
-"""The opset from which on nodes are as operator specs lower them."""
+"""From this opset on, nodes are written as operator specs lower them."""
 WHOLE = 11
-"""The opset from which on every spec that has it can be written with all of its attributes, but for
-those of `CHANGED`."""
+"""From this opset on, operator specs can be written in full, except for changes at opset 13."""
 WERE_ATTRIBUTES: Mapping[str, tuple[int, tuple[str, ...]]] = {
     "Squeeze": (13, ("axes",)),
     "Unsqueeze": (13, ("axes",)),
@@ -29,18 +26,18 @@ WERE_ATTRIBUTES: Mapping[str, tuple[int, tuple[str, ...]]] = {
     "TopK": (10, ("k",)),
     "Slice": (10, ("starts", "ends", "axes")),
 }
-"""Operator -> the opset from which on operands after the first are operands, and the attributes
-that they were before."""
+"""Operator -> the opset at which its second and later inputs became inputs, and the names of the
+attributes that they were before."""
 FLATTENING = frozenset({"Softmax", "LogSoftmax", "Hardmax"})
-"""Operators that worked on all axes from `axis` on; of the last axis they mean the same."""
+"""Before opset 13 these worked on all axes from `axis` on; for the last axis nothing changed."""
 _MEANS_OTHERWISE = {"Scan": 9, "Resize": 11, "OneHot": 11}
-"""Operators that meant something else, or less, before an opset, without another signature."""
+"""Operator -> opset before which it meant something else, or less, with the same signature."""
 _OF_EQUAL_SHAPES = {"Sum": 8, "Max": 8, "Min": 8, "Mean": 8}
-"""Operators whose operands have equal shapes before an opset."""
+"""Operator -> opset before which it did not broadcast."""
 
 
 class NotWritten(LookupError):
-    """A node that an old opset cannot say."""
+    """A node that an old opset cannot express."""
 
 
 def with_attribute(
@@ -50,10 +47,10 @@ def with_attribute(
     opset: int,
     number: Callable[[str], Iterable[float]],
 ) -> tuple[Sequence[str], Mapping[str, Any]]:
-    """The inputs and attributes of a node where constant inputs become attributes.
+    """The inputs and attributes of a node at an opset where some constant inputs are attributes.
 
     number: the elements of a constant by its name; raises KeyError for any other value.
-    Raises: NotWritten where an input has no place among the attributes.
+    Raises: NotWritten if an input has no corresponding attribute.
     """
     since, names = WERE_ATTRIBUTES.get(operator, (0, ()))
     if opset >= since:
@@ -84,13 +81,13 @@ def checked(
     opset: int,
     type_of: Callable[[str], TensorType],
 ) -> Mapping[str, Any]:
-    """The attributes of a node as an opset before WHOLE takes them: those that it lacks left out if
-    they have their later default, axes counted from the front.
+    """The attributes of a node at an opset before WHOLE. Attributes that the opset lacks are
+    dropped if they have their later default; axes are counted from the front.
 
     type_of: the type of a value; raises KeyError for an unknown one.
     Raises: NotWritten, KeyError.
     """
-    if "." in operator:  # of another domain
+    if "." in operator:  # from another domain
         return attributes
     try:
         schema = defs.get_schema(operator, opset, "")
@@ -118,7 +115,7 @@ def checked(
 
 
 def _is_later_default(operator: str, name: str, value: Any) -> bool:
-    """Whether an attribute that came with a later opset says what nodes without it mean."""
+    """Whether an attribute of a later opset has the value that older nodes imply."""
     attribute = defs.get_schema(operator, WHOLE, "").attributes.get(name)
     if attribute is None:
         return False
@@ -133,7 +130,7 @@ def _bytes(value: Any) -> Any:
 
 
 def exchanged_with_last(axis: int, rank: int) -> list[int] | None:
-    """The permutation that makes an axis the last one, which undoes itself; None if it is."""
+    """The permutation that swaps an axis with the last one; None if it is the last one."""
     axis %= rank
     order = list(range(rank))
     order[axis], order[-1] = order[-1], order[axis]
@@ -141,10 +138,10 @@ def exchanged_with_last(axis: int, rank: int) -> list[int] | None:
 
 
 def at_oldest_opset(model: bytes) -> bytes:
-    """The model, declared for the oldest opset at which all of its operators have the schemas that
-    they have now, and for the IR version that goes with it, so that old compilers read it.
+    """The model, declared for the oldest opset at which its operators have their present schemas,
+    and for the matching IR version, so that old compilers can read it.
 
-    What has operators of other domains or functions stays as it is.
+    Models with functions or operators of other domains stay as they are.
     """
     proto = onnx.load_model_from_string(model)
     opsets = {entry.domain: entry.version for entry in proto.opset_import}

@@ -1,51 +1,51 @@
-"""Which ONNX opsets each exporter reaches. Imports nothing, so that the command line can ask."""
+"""Which ONNX opsets each exporter can write. Imports nothing heavy, for use by the command line."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 OPSETS: Mapping[str, tuple[int, int]] = {
-    # It goes down to 7; it warns above 20, where it labels what it knows from 20.
+    # It goes down to 7. Above 20 it warns, and writes opset 20's operators under the newer number.
     "torchscript": (13, 20),
-    # Beyond 23 its converter leaves some models at 18 without a word.
+    # Beyond 23 its converter silently leaves some models at 18.
     "dynamo": (18, 23),
-    # What older opsets than 11 cannot say is cut off; ONNX Runtime 1.31 refuses 27.
+    # Below 11, nodes that the opset cannot express are cut off; ONNX Runtime 1.31 refuses 27.
     "direct": (7, 26),
 }
 """Exporter -> lowest and highest opset."""
 
 READ_FROM = 13
-"""The oldest opset at which nodes of foreign models are compared with lowerings; models of older
-ones are converted to it."""
+"""The oldest opset at which nodes of imported models are compared with lowerings; older models are
+converted to it."""
 
 DYNAMIC = "direct-dynamic"
-"""Direct emission with symbolic dimensions. Some test cases get it whatever the exporter is, none
-can ask for it."""
+"""Direct emission with symbolic dimensions. It cannot be selected; some test cases get it whatever
+exporter is selected."""
 
 MIXED = ("direct", "torchscript")
-"""The exporters that campaigns mix unless told otherwise: the one that writes everything, and the
-one whose patterns compilers meet most."""
+"""The exporters that campaigns use by default: "direct" can write every operator, and compilers
+most often see the patterns of "torchscript"."""
 
 LATER_BY_CONVERSION = {"dynamo": 20}
-"""Exporters that reach their last opsets by converting what they made for an earlier one."""
+"""Exporter -> its last opset without conversion; later ones are converted from an earlier one."""
 
 
 AT = "@"
-"""Stands between an exporter and an opset in the name of a writer, such as "direct@17"."""
+"""Separates exporter and opset in a writer's name, such as "direct@17"."""
 
 
 def writer(exporter: str, opset: int) -> str:
-    """The name of an exporter at one of the opsets that are drawn for it."""
+    """The name of an exporter together with an opset."""
     return f"{exporter}{AT}{opset}"
 
 
 def exporter_of(name: str) -> str:
-    """The exporter of a writer; of an exporter that writes a single opset the name itself."""
+    """The exporter in a writer's name; a name without an opset is returned as it is."""
     return name.partition(AT)[0]
 
 
 def opset_of(name: str) -> int:
-    """The opset of a writer; 0 for the name of an exporter. Raises: ValueError."""
+    """The opset in a writer's name; 0 if it has none. Raises: ValueError."""
     return int(name.partition(AT)[2] or 0)
 
 
@@ -57,7 +57,7 @@ def opset_range(exporter: str) -> tuple[int, int]:
 
 
 def opsets_up_to(newest: Mapping[str, int], oldest: int = 0) -> dict[str, tuple[int, ...]]:
-    """By exporter, all opsets that it writes from the oldest to the newest one that is wanted.
+    """By exporter, all opsets that it can write from `oldest` up to `newest[exporter]`.
 
     Raises: KeyError for an unknown exporter.
     """
@@ -68,5 +68,5 @@ def opsets_up_to(newest: Mapping[str, int], oldest: int = 0) -> dict[str, tuple[
 
 
 def default_opset(exporter: str) -> int:
-    """The newest opset that an exporter writes by itself. Raises: KeyError."""
+    """The newest opset that an exporter writes without conversion. Raises: KeyError."""
     return LATER_BY_CONVERSION.get(exporter, opset_range(exporter)[1])

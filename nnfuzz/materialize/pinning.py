@@ -1,4 +1,4 @@
-"""Numbers for what a model leaves open: dimensions, and small inputs that decide on shapes."""
+"""Chooses numbers that a model leaves open: dimensions, and small inputs that determine shapes."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from nnfuzz.materialize.facts import (
 from nnfuzz.materialize.protos import schema_of
 
 UNKNOWN_SIZE = 2
-"""Size of every open dimension unless nodes fail with it."""
+"""Size of every open dimension, unless nodes fail with it."""
 COMMON = (1, 3, 4, 8, 16, 32, 64, 224)
-"""Sizes tried next: first the same for every dimension, then drawn for each."""
+"""Sizes tried next: first one size for all dimensions, then random ones for each."""
 SIZES_TRIED = 32
 FEW, LARGEST, LITERALS = 16, 256, 8
-"""Most elements of a constant that are read, the largest number that counts as a size, and most
-sizes."""
+"""Most elements of a constant that is searched for sizes; the largest number that counts as a size;
+the most sizes found."""
 
 
 def open_sizes(graph: onnx.GraphProto) -> list[str]:
-    """The names of the open dimensions of all inputs: their own, or one from the input's."""
+    """Names of the inputs' open dimensions; unnamed ones get a name such as "x[0]"."""
     names = [name for info in graph.input for name, _ in _open(info)]
     return list(dict.fromkeys(names))
 
 
 def assignments(names: Sequence[str], literal: Sequence[int]) -> Iterator[Mapping[str, int]]:
-    """Sizes by name, the likely ones first; one that is empty if no dimension is open.
+    """Sizes by dimension name to try, likely ones first; one empty mapping if no dimension is open.
 
-    literal: numbers that the model may have in place of sizes.
+    literal: numbers in the model that may be sizes.
     """
     yield dict.fromkeys(names, UNKNOWN_SIZE)
     if not names:
@@ -57,7 +57,7 @@ def assignments(names: Sequence[str], literal: Sequence[int]) -> Iterator[Mappin
 
 
 def literals(graph: onnx.GraphProto) -> list[int]:
-    """Integers among the small constants of a graph that may be sizes, the most frequent first."""
+    """Integers in small constants of a graph that may be sizes, the most frequent first."""
     inside = [a.t for node in graph.node for a in node.attribute if a.HasField("t")]
     constants = [*graph.initializer, *inside]
     small = [t for t in constants if t.data_type == onnx.TensorProto.INT64 and sum(t.dims) <= FEW]
@@ -66,7 +66,7 @@ def literals(graph: onnx.GraphProto) -> list[int]:
 
 
 def sized(graph: onnx.GraphProto, sizes: Mapping[str, int]) -> onnx.GraphProto:
-    """A copy with these sizes, wherever a dimension of the name is declared."""
+    """A copy of the graph with these sizes for its named dimensions."""
     copy = onnx.GraphProto()
     copy.CopyFrom(graph)
     for info in (*copy.input, *copy.value_info, *copy.output):
@@ -77,7 +77,7 @@ def sized(graph: onnx.GraphProto, sizes: Mapping[str, int]) -> onnx.GraphProto:
 
 
 def _open(info: onnx.ValueInfoProto) -> Iterator[tuple[str, onnx.TensorShapeProto.Dimension]]:
-    """Open dimensions with names."""
+    """(name, dimension) of each open dimension."""
     for axis, dim in enumerate(info.type.tensor_type.shape.dim):
         if not dim.HasField("dim_value") or dim.dim_value < 0:
             yield dim.dim_param or f"{info.name}[{axis}]", dim
@@ -88,19 +88,19 @@ DECISIVE = frozenset(
     "num_mel_bins output_shape pads repeats roi scales shape size sizes split start starts "
     "steps".split()
 )
-"""Names, in the standard, of inputs that are hardly ever data."""
+"""Names, in the ONNX schemas, of inputs that determine shapes and are hardly ever data."""
 MOST = 16
-"""Largest decisive input, in elements."""
+"""Most elements of an input that may determine shapes."""
 ATTEMPTS = 64
 
 
 def pinned(
     facts: Facts, node: onnx.NodeProto, needed: Iterable[str], declared: Types
 ) -> dict[str, onnx.TypeProto]:
-    """Make constants of inputs of the model that decide on the node's shapes, and find the types.
+    """Make model inputs that determine a node's shapes constant, and return its outputs' types.
 
-    They are the given ones, or the first ones under which the node runs, and has the shapes
-    declared if any have that. Nothing if there are no such inputs, or no numbers are found.
+    The values are the given ones, or the first under which the node runs and has its declared
+    shapes, or just runs. Returns {} if there are no such inputs or no suitable values.
     """
     types = _decisive(facts, node, needed)
     known = take_given(facts, types)
@@ -111,7 +111,7 @@ def pinned(
     shapes += list(zip(*(t.sizes for t in wanted.values()))) if len(wanted) > 1 else []
     for goal in dict.fromkeys((bool(wanted), False)) if types else ():
         for values in candidates(types, shapes):
-            outputs = _under(facts, node, needed, values)
+            outputs = _types_under(facts, node, needed, values)
             if outputs and not (goal and _differ(outputs, wanted)):
                 facts.constants.update(values)
                 facts.free.difference_update(values)
@@ -120,7 +120,7 @@ def pinned(
 
 
 def take_given(facts: Facts, names: Iterable[str]) -> set[str]:
-    """Make constants of those of the values that are inputs of the model with a given value."""
+    """Make those `names` constant that are model inputs with a given value; returns their names."""
     values = {n: facts.given[n] for n in names if n in facts.given and n in facts.free}
     facts.constants.update(values)
     facts.free.difference_update(values)
@@ -128,7 +128,7 @@ def take_given(facts: Facts, names: Iterable[str]) -> set[str]:
 
 
 def _decisive(facts: Facts, node: onnx.NodeProto, needed: Iterable[str]) -> dict[str, TensorType]:
-    """Inputs of the model with small types that the node's shapes hang on."""
+    """Small inputs of the model that the node's output shapes depend on, with their types."""
     formal = schema_of(node, facts.opset).inputs
     named = {n: formal[min(i, len(formal) - 1)].name for i, n in enumerate(node.input) if n}
     types = {n: expressed(facts.types[n]) for n in named if n in facts.free}
@@ -139,12 +139,12 @@ def _decisive(facts: Facts, node: onnx.NodeProto, needed: Iterable[str]) -> dict
     return {n: t for n, t in small.items() if not t.dtype.is_float}
 
 
-def _under(
+def _types_under(
     facts: Facts, node: onnx.NodeProto, needed: Iterable[str], values: Arrays
 ) -> dict[str, onnx.TypeProto]:
-    """The types of the outputs with such inputs, if the node runs then and yields them.
+    """The types of the node's outputs for these input values; {} if it fails or yields other types.
 
-    Of sequences it is enough that they come about.
+    The elements of a sequence are not checked.
     """
     try:
         outputs = outputs_of(facts, node, needed, values)
@@ -168,7 +168,7 @@ def _differ(outputs: Types, wanted: Mapping[str, TensorType]) -> bool:
 
 
 def decides(type_: TensorType | None) -> bool:
-    """Whether an input is small enough to decide on shapes: rank 0 or 1, up to MOST integers."""
+    """Whether an input is small enough to determine shapes: rank 0 or 1, at most MOST numbers."""
     if type_ is None or type_.rank > 1 or type_.dtype.is_bool:
         return False
     return math.prod(type_.sizes) <= MOST
@@ -177,7 +177,7 @@ def decides(type_: TensorType | None) -> bool:
 def candidates(
     types: Mapping[str, TensorType], shapes: Sequence[tuple[int, ...]]
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Values of inputs to try. shapes: those that may be meant literally, the likely ones first."""
+    """Input values to try. shapes: shapes that an input may hold literally, likely ones first."""
     dice = np.random.default_rng(0)
     options = {name: list(_simple(type_, shapes)) for name, type_ in types.items()}
     for i in range(max(map(len, options.values()))):

@@ -1,4 +1,4 @@
-"""ONNX protobufs from plain values, several times faster than `onnx.helper`."""
+"""Builds ONNX protobufs from plain values, several times faster than `onnx.helper`."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ def node(
     outputs: Sequence[str],
     attributes: Sequence[AttributeProto] = (),
 ) -> onnx.NodeProto:
-    """A node named after its first output; what stands before the last dot of `op_type` is the
-    domain of the operator."""
+    """A node, named after its first output. `op_type` may be "DOMAIN.NAME"."""
     domain, _, name = op_type.rpartition(".")
     return onnx.NodeProto(
         op_type=name,
@@ -42,8 +41,8 @@ def node(
 def attribute(key: str, value: Any) -> AttributeProto:
     """An attribute from a number, a string, a DType, an array, a graph, or a sequence.
 
-    A sequence is of strings or numbers; of floats if one of its items is, of integers if empty.
-    Raises: TypeError for anything else.
+    A sequence holds strings or numbers. It is stored as floats if one item is a float, and as
+    integers if it is empty. Raises: TypeError for anything else.
     """
     match value:
         case DType():
@@ -75,9 +74,9 @@ def _sequence(key: str, items: Sequence[Any]) -> AttributeProto:
 
 
 def constant_proto(name: str, array: np.ndarray) -> TensorProto:
-    """A constant: raw data, little endian."""
+    """A TensorProto with the array's elements as little-endian raw data."""
     dtype = DType.of(array.dtype)
-    if not dtype.native:  # two elements of 4 bits share a byte
+    if not dtype.native:  # two 4-bit elements share a byte
         return numpy_helper.from_array(array, name)
     data = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
     return TensorProto(name=name, dims=array.shape, data_type=dtype.onnx, raw_data=data)
@@ -85,7 +84,7 @@ def constant_proto(name: str, array: np.ndarray) -> TensorProto:
 
 @cache
 def type_name(dtype: DType) -> str:
-    """How schemas call tensors of a dtype, such as "tensor(double)"."""
+    """The name of a tensor type in ONNX schemas, such as "tensor(double)"."""
     return f"tensor({TensorProto.DataType.Name(dtype.onnx).lower()})"
 
 
@@ -99,16 +98,15 @@ def value_info(name: str, type_: TensorType) -> onnx.ValueInfoProto:
 def declarations(
     types: Mapping[str, TensorType], names: Iterable[str]
 ) -> list[onnx.ValueInfoProto]:
-    """Declarations of several values, each name once."""
+    """Declarations of the named values, each name once."""
     return [value_info(name, types[name]) for name in dict.fromkeys(names)]
 
 
 def model(graph: onnx.GraphProto, opset: int) -> onnx.ModelProto:
-    """A model of an opset of ONNX with the oldest IR version that the opset goes with.
+    """A model at an opset of ONNX, with the oldest IR version that supports the opset.
 
-    It imports a version of every other domain that its operators belong to: the one that ONNX
-    released with the opset, or an older one at which none of the operators is deprecated; version 1
-    of domains that ONNX has no schemas of.
+    It imports every other domain of its operators, in the version that ONNX released with the opset
+    or an older one in which none of the operators is deprecated; version 1 if ONNX has no schemas.
     """
     operators = ((node.domain, node.op_type) for part in graphs(graph) for node in part.node)
     versions = imported_versions(operators, opset)
@@ -132,13 +130,13 @@ def schema_of(node: onnx.NodeProto, opset: int) -> defs.OpSchema:
 
 
 def imports(node: onnx.NodeProto, opset: int) -> dict[str, int]:
-    """The versions of the domains that a model of one node imports."""
+    """Domain -> version, as a model with this one node imports them."""
     return imported_versions([(node.domain, node.op_type)], opset)
 
 
 def typed(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with the types of all values, which onnx.reference needs for some operators whose
-    meaning ONNX gives as a function; as it was if they cannot be inferred."""
+    """The model with the types of all values, which onnx.reference needs for operators defined as
+    functions; unchanged if inference fails."""
     try:
         return onnx.shape_inference.infer_shapes(model)
     except onnx.shape_inference.InferenceError:
@@ -146,7 +144,6 @@ def typed(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def ir_version(opset: int) -> int:
-    """The oldest IR version for an opset, at most what ONNX Runtime loads; initializers need not be
-    inputs as well from version 4 on.
-    """
+    """The oldest IR version for an opset, within the limits of ONNX Runtime. At least 4, so that
+    initializers need not be inputs too."""
     return max(4, min(helper.OP_SET_ID_VERSION_MAP["ai.onnx", opset], MAX_IR_VERSION))

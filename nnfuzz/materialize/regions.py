@@ -1,8 +1,8 @@
-"""Groups nodes of a model that have to become one opaque node, and drops those that cannot.
+"""Groups nodes that have to become one opaque node, and drops nodes that cannot be imported.
 
-A value that a graph cannot hold (a sequence, a string, a tensor of open size) stays inside of a
-**region**, the nodes that make and read it. Nodes that cannot be taken at all are left out: what
-they would compute becomes an input where its type is known, and takes its readers along elsewhere.
+A graph cannot hold sequences, strings, or tensors of open size. The nodes that make and read such a
+value form a **region**, and the value stays inside. Nodes that cannot be imported are left out: an
+output of known type becomes an input, otherwise the nodes that read it are left out, too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nnfuzz.materialize.walk import reads
 
 @dataclass(frozen=True)
 class NodeGroup:
-    """Nodes in order; inputs, outputs: the values that others make and that others read."""
+    """Nodes in order. inputs: values from outside; outputs: values that are read outside."""
 
     nodes: tuple[onnx.NodeProto, ...]
     inputs: tuple[str, ...]
@@ -26,12 +26,12 @@ class NodeGroup:
 
     @property
     def operands(self) -> Sequence[str]:
-        """The inputs, as often and in the order in which a single node reads them."""
+        """The inputs of a single node, in order and with repetitions; otherwise `inputs`."""
         return self.nodes[0].input if len(self.nodes) == 1 else self.inputs
 
     @property
     def results(self) -> Sequence[str]:
-        """The outputs, with "" for those that a single node leaves out."""
+        """A single node's outputs, with "" for those that it leaves out; otherwise `outputs`."""
         return self.nodes[0].output if len(self.nodes) == 1 else self.outputs
 
 
@@ -44,9 +44,8 @@ def regions(
 ) -> tuple[list[NodeGroup], set[int]]:
     """The groups in topological order, and the positions of all nodes that are left out.
 
-    types: of all values that a graph can hold. lost: positions of nodes that cannot be taken;
-    others follow from them. outputs: the values that the model yields. constants: what nodes
-    may have inside.
+    types: of all values that a graph can hold. lost: positions of nodes that cannot be imported.
+    outputs: the model's outputs. constants: values that may stay inside of a group.
     """
     read = [reads(node) for node in nodes]
     held = {*types, *constants}
@@ -77,7 +76,7 @@ def _lost(
     held: Collection[str],
     lost: Collection[int],
 ) -> set[int]:
-    """The given positions, and those of nodes that read what only such nodes compute."""
+    """The given positions, and those of nodes that read a value which nothing can provide."""
     gone = set(lost)
     made = {n for i, node in enumerate(nodes) if i not in gone for n in node.output}
     for i, node in enumerate(nodes):
@@ -94,10 +93,10 @@ def _groups(
     held: Collection[str],
     kept: Collection[int],
 ) -> list[set[int]]:
-    """Positions of nodes that belong together, in topological order of the groups.
+    """Positions of the nodes of each group, in topological order of the groups.
 
-    A value that a graph cannot hold ties its readers and its maker to each other: both directions
-    are edges, and a group is a strongly connected component. So it has no circle with another one.
+    A value that a graph cannot hold ties its readers and its maker together: edges run both ways,
+    and a group is a strongly connected component. So there is no cycle between groups.
     """
     if all(name in held for name in maker):
         return [{position} for position in sorted(kept)]

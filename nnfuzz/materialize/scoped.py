@@ -1,8 +1,8 @@
 """Temporary replacement of attributes of foreign modules.
 
 Exporters spend most of their time on work whose result never changes. A `Patch` replaces such a
-function by a quicker one with the same result; a torch that lacks one of the names gets none.
-Not for use from several threads at once.
+function by a faster one with the same result. If torch lacks one of the names, nothing is patched.
+Not thread-safe.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Patch:
-    """Replace `owner.name` by `replacement`; `owner` is a module or a class."""
+    """Replacement of the attribute `name` of a module or class `owner`."""
 
     owner: Any
     name: str
@@ -49,10 +49,10 @@ def patched(found: Sequence[Patch]) -> Iterator[None]:
 
 
 class Shortened:
-    """An exporter's public call with shortcuts.
+    """An exporter's call, made faster by patches.
 
-    Where the call with shortcuts raises, the call without them decides, so that no failure comes
-    from a shortcut. `silence`: patches that keep it from printing.
+    If the patched call raises, the unpatched call is tried, so that no failure is due to a patch.
+    `silence`: patches that keep the unpatched call from printing.
     """
 
     def __init__(
@@ -74,12 +74,12 @@ class Shortened:
         return patches(self._silence)
 
     def __call__(self, *call: object) -> bytes:
-        """The arguments and the result are those of `stock`."""
+        """Arguments and result are those of `stock`."""
         if self.shortcuts:
             try:
                 with patched(self.shortcuts):
                     return self._stock(*call)
-            except Exception:  # the call below has the last word
+            except Exception:  # the call below decides
                 pass
         with patched(self.silence):
             return self._stock(*call)
@@ -105,7 +105,7 @@ def unlogged() -> Iterator[None]:
 
 
 class Overlay:
-    """A module seen through replacements of some of its attributes."""
+    """A module with replacements for some of its attributes."""
 
     def __init__(self, module: Any, **replacements: object) -> None:
         """Raises: AttributeError if the module has no attribute of a replacement's name."""
@@ -121,9 +121,9 @@ class Overlay:
 
 
 def do_nothing(*args: object) -> None:
-    """Stands in for a function that only checks, prints or annotates."""
+    """Replaces a function that only checks, prints or annotates."""
 
 
 def private(name: str) -> Any:
-    """A module that its owner does not document. Raises: ImportError."""
+    """Imports an undocumented module. Raises: ImportError."""
     return importlib.import_module(name)

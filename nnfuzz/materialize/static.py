@@ -1,4 +1,4 @@
-"""Makes ONNX models static: every value has a known type; constants are no nodes."""
+"""Makes ONNX models static: every value gets a known type, and constants are no longer nodes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOTHING_COMPUTED = "the model computes nothing from its inputs"
 
 
 class OnnxImportError(ValueError):
-    """A model that cannot be a starting graph; the message says why."""
+    """A model that cannot be imported; the message says why."""
 
 
 class NothingComputed(OnnxImportError):
@@ -33,14 +33,14 @@ class NothingComputed(OnnxImportError):
 
 @dataclass(frozen=True)
 class StaticModel:
-    """A model made static.
+    """A model in which every value has a known type and constants are no nodes.
 
-    types: of all values that a graph can hold. constants: what the inputs' elements have no part
-    in; computed: those of them that nodes make from the inputs' shapes. inputs: those of the model
-    and what left out nodes would have made. sizes: of dimensions that the model leaves open.
-    lost: the operators of nodes that are left out, and why. uncomputed: outputs of nodes that
-    onnx.reference does not compute, so that they need a spec. given: values of small inputs, which
-    become constants where an operator has them as attributes. facts: about the original model.
+    types: of all values that a graph can hold. constants: values that do not depend on the inputs'
+    elements. computed: the constants that nodes compute from the inputs' shapes. inputs: the
+    model's inputs, and outputs of nodes that are left out. sizes: chosen for open dimensions, by
+    name. lost: (operator, reason) of nodes that are left out. uncomputed: outputs of nodes that
+    onnx.reference cannot run, so that they need a spec. given: values of small inputs, which become
+    constants where an operator has them as attributes. facts: about the original model.
     """
 
     regions: tuple[NodeGroup, ...]
@@ -60,12 +60,12 @@ class StaticModel:
 def static(
     model: onnx.ModelProto, opset: int, given: Mapping[str, np.ndarray], largest: int
 ) -> StaticModel:
-    """The model at an opset, with sizes for open dimensions under which most of it can be taken.
+    """The model at an opset, with open dimensions set so that the most nodes can be imported.
 
-    given: values of inputs, if they are known. largest: the most elements of a value.
-    Raises: OnnxImportError if no part can be taken.
+    given: values of inputs, if known. largest: the most elements of a value.
+    Raises: OnnxImportError if no part can be imported.
     """
-    graph = _free(_converted(model, opset).graph)
+    graph = _without_constant_inputs(_converted(model, opset).graph)
     tried = []
     for sizes in assignments(open_sizes(graph), literals(graph)):
         copy = sized(graph, sizes)
@@ -78,8 +78,8 @@ def static(
 def _source(
     sizes: Mapping[str, int], graph: onnx.GraphProto, found: Facts, computes: bool = True
 ) -> StaticModel:
-    """computes: whether some result must depend on the inputs. Raises: OnnxImportError."""
-    known = filter(None, found.types)  # an output that is left out has a type, too
+    """The static model. computes: whether it must use its inputs. Raises: OnnxImportError."""
+    known = filter(None, found.types)  # "" stands for an omitted output
     types = {name: t for name in known if (t := _held(found, name)) is not None}
     folded = found.constants.keys() - found.computed
     kept = [i for i, n in enumerate(graph.node) if not folded.issuperset(filter(None, n.output))]
@@ -104,9 +104,9 @@ def _source(
 
 
 def inside(source: StaticModel, node: onnx.NodeProto) -> StaticModel:
-    """What a node of a model amounts to (nnfuzz.materialize.expansion), as a model of its own.
+    """The expansion of a node (nnfuzz.materialize.expansion), as a model of its own.
 
-    Raises: any exception if it does not amount to other nodes.
+    Raises: any exception if the node cannot be expanded.
     """
     nodes, found = expansion(source.facts, node, plain_step)
     outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
@@ -141,15 +141,14 @@ def _unheld(found: Facts, name: str) -> str:
 
 
 def reason_for_nothing(reasons: tuple[tuple[str, str], ...]) -> str:
-    """The reason why nothing of a model can be imported. reasons: operator and reason of each lost
+    """The error message if nothing can be imported. reasons: (operator, reason) of each lost
     node."""
     return f"no node can be taken: {reasons[0][1]}"
 
 
-def _free(graph: onnx.GraphProto) -> onnx.GraphProto:
-    """A copy without inputs that are constants, as old models list them, and without zero points of
-    int32, which are 0.
-    """
+def _without_constant_inputs(graph: onnx.GraphProto) -> onnx.GraphProto:
+    """A copy of the graph without inputs that are constants (old models list these), and without
+    int32 zero points of DequantizeLinear, which must be 0."""
     copy = onnx.GraphProto()
     copy.CopyFrom(graph)
     constants = {t.name: t for t in graph.initializer}
@@ -164,7 +163,7 @@ def _free(graph: onnx.GraphProto) -> onnx.GraphProto:
 
 
 def _is_no_zero_point(tensor: onnx.TensorProto | None) -> bool:
-    """Whether a constant is the zero point of int32, of which the standard says that it is 0."""
+    """Whether a constant is a zero point of int32, which the standard requires to be 0."""
     if tensor is None or tensor.data_type != onnx.TensorProto.INT32:
         return False
     return not numpy_helper.to_array(tensor).any()
@@ -174,10 +173,10 @@ def _is_no_zero_point(tensor: onnx.TensorProto | None) -> bool:
 
 
 def _converted(model: onnx.ModelProto, opset: int) -> onnx.ModelProto:
-    """The model at an opset, without functions of its own.
+    """The model at an opset, with its own functions inlined.
 
-    Where the converter cannot do it, nodes are left as they are: they may mean something else then,
-    or be left out, but what remains is a model.
+    If ONNX's converter fails, nodes stay as they are. They may then mean something else, or be left
+    out, but the rest is still a model.
     """
     model = inliner.inline_local_functions(model) if model.functions else model
     versions = {entry.domain or "ai.onnx": entry.version for entry in model.opset_import}
@@ -192,7 +191,7 @@ def _converted(model: onnx.ModelProto, opset: int) -> onnx.ModelProto:
 
 
 def _changed(node: onnx.NodeProto, old: int, new: int) -> bool:
-    """Whether the operator is another one at another opset, or unknown."""
+    """Whether the operator has another schema at the other opset, or is unknown."""
     if node.domain not in OWN_DOMAINS:
         return False
     try:

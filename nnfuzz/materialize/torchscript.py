@@ -1,9 +1,9 @@
 """Export through PyTorch's TorchScript-based exporter, `torch.onnx.export(dynamo=False)`.
 
-The public call does the work; `shortcuts` halves its time with equal bytes (tests compare them):
-no lint passes, no inference of types over the whole graph before and after what is inferred node
-by node already, no parse of the finished model in search of functions, signatures looked up once,
-and no Python iterators over nodes and values (each ends in a C++ exception, 10 microseconds).
+`shortcuts` halves the time of that function with equal bytes (tests compare them): no lint passes,
+no repeated type inference over the whole graph, no search for functions in the finished model,
+cached signatures, and no Python iterators over nodes and values (each ends in a C++ exception, 10
+microseconds).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def stock(
     output_names: Sequence[str],
     opset: int,
 ) -> bytes:
-    """The public call on plain tensors; the serialized model."""
+    """The serialized model that PyTorch's exporter writes for a module and example tensors."""
     buffer = io.BytesIO()
     with quiet():
         torch.onnx.export(
@@ -45,20 +45,20 @@ def stock(
 
 
 class TorchScriptExport(Shortened):
-    """`stock`, silent and with shortcuts."""
+    """`stock`, without output to the terminal and made faster by `shortcuts`."""
 
     def __init__(self) -> None:
         super().__init__(stock, shortcuts, silence)
 
 
 def silence() -> Sequence[Patch]:
-    """The exporter prints its graph when it fails, whatever its log level says."""
+    """Patches that stop the exporter from printing its graph when it fails."""
     utils = private(f"{_INTERNAL}.utils")
     return [Patch(utils, "_C", Overlay(utils._C, _jit_onnx_log=do_nothing))]
 
 
 def shortcuts() -> Sequence[Patch]:
-    """Quicker stand-ins. Raises: AttributeError or ImportError if torch has changed."""
+    """Patches with faster functions. Raises: AttributeError or ImportError if torch has changed."""
     utils = private(f"{_INTERNAL}.utils")
     protos = private(f"{_INTERNAL}.onnx_proto_utils")
     helper = private(f"{_INTERNAL}.symbolic_helper")
@@ -82,7 +82,7 @@ def shortcuts() -> Sequence[Patch]:
 
 
 def _types_of_branches(bindings: Any) -> Any:
-    """Types are known node by node, except for what comes out of sub-graphs."""
+    """Whole-graph type inference only for sub-graphs; other types are known node by node."""
     original = bindings._jit_pass_onnx_graph_shape_type_inference
 
     def infer(graph: Any, *args: Any) -> None:
@@ -93,7 +93,7 @@ def _types_of_branches(bindings: Any) -> Any:
 
 
 def _split_lists(utils: Any) -> Any:
-    """Visits the constants instead of all nodes."""
+    """A replacement that visits only the constants instead of all nodes."""
     original, is_list = utils._split_tensor_list_constants, utils._is_constant_tensor_list
 
     def split(graph: Any, block: Any) -> None:
@@ -118,7 +118,7 @@ def _friendly_names(graph: Any, params: dict[str, Any]) -> None:
 
 
 def _create_node(jit: Any) -> Any:
-    """Counts the outputs instead of collecting them."""
+    """A replacement that counts the outputs instead of collecting them."""
     skipped, add_attribute = jit._SKIP_NODE_ATTRIBUTES, jit._add_attribute
     infer, block_type = jit._C._jit_pass_onnx_node_shape_type_inference, jit._C.Block
 

@@ -1,12 +1,11 @@
-"""Validity of a model at its opset by ONNX's checker."""
+"""Checks a model with ONNX's checker."""
 
 from __future__ import annotations
 
 
 def invalid(model: bytes) -> str:
-    """The first line of the complaint of ONNX's full checker, shape inference included, about a
-    serialized model; "" if it is valid.
-    """
+    """The first line of the error of ONNX's full checker, shape inference included, for a
+    serialized model; "" if the model is valid."""
     from onnx import checker, shape_inference
 
     try:

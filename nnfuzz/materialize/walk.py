@@ -1,4 +1,4 @@
-"""Ways through an ONNX graph and the sub-graphs of its nodes. Imports nothing heavy."""
+"""Iterates over an ONNX graph and the sub-graphs of its nodes. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def bodies(node: NodeProto) -> Iterator[GraphProto]:
 
 
 def graphs(graph: GraphProto) -> Iterator[GraphProto]:
-    """A graph and all inside of it."""
+    """A graph and all sub-graphs inside of it, at any depth."""
     yield graph
     for node in graph.node:
         for body in bodies(node):
@@ -28,12 +28,12 @@ def graphs(graph: GraphProto) -> Iterator[GraphProto]:
 
 
 def qualified_name(node: NodeProto) -> str:
-    """The name of a node's operator, behind its domain unless that is ONNX's own."""
+    """The name of a node's operator, as "DOMAIN.NAME" unless the domain is ONNX's own."""
     return node.op_type if node.domain in OWN_DOMAINS else f"{node.domain}.{node.op_type}"
 
 
 def reads(node: NodeProto) -> list[str]:
-    """All values that a node reads, those that its sub-graphs take from outside included."""
+    """All values that a node reads, including outer values that its sub-graphs read."""
     names = [name for name in node.input if name]
     for graph in bodies(node):
         own = {v.name for v in (*graph.input, *graph.initializer)}
