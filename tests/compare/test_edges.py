@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from nnfuzz.backend.numeric import beyond
 
+from nnfuzz.backend.numeric import beyond
 from nnfuzz.check import runtimes
 from nnfuzz.check.instances import OpInstance
 from nnfuzz.check.runtimes import Unavailable, run_reference
