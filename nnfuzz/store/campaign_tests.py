@@ -46,7 +46,8 @@ class CampaignTests(Table):
         order = "WHERE (at, idx) > (?, ?) ORDER BY at, idx"
         times = self._db.execute(f"SELECT at FROM tests {order}", at, index)
         rows = self._db.records(TestRow, f"SELECT {_COLUMNS} FROM tests {order}", at, index)
-        return ((recorded, row) for (recorded,), row in zip(times, rows, strict=True))
+        for (recorded,), row in zip(times, rows, strict=True):
+            yield recorded, row
 
     def variations(self, index: int | None) -> set[str]:
         """The names of the variations of a test, without kinds of near misses; none for a probe."""

@@ -16,6 +16,11 @@ from nnfuzz.sandbox.job import Service, does
 from nnfuzz.triage.pattern import pattern_of
 
 
+def cause_of(*operators: str) -> str:
+    """The name of the cause of a graph that is reduced to a chain of operators."""
+    return "-".join(operators).encode().hex()[:12]
+
+
 class Reducing(Service):
     """Reduces to Relu, Conv if these are there, else to the last operator; says so in a file."""
 
@@ -31,7 +36,7 @@ class Reducing(Service):
         graph = chain(kept)
         return ReductionRow(
             job.signature,
-            cause="-".join(kept),
+            cause=cause_of(*kept),
             title=f"wrong {kept}",
             pattern=str(pattern_of(graph)),
             graph=graph,

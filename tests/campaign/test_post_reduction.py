@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import drive
 import pytest
+from stub_reducer import cause_of
 
 from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.reducing import reduce_campaign
@@ -34,4 +35,4 @@ def test_what_could_not_be_reduced_is_tried_again_afterwards(tmp_path, stubbed):
     run(tmp_path / "c", 10, "fusing", "refusing")
     with Store.open(tmp_path / "c") as store:
         (found,) = reduce_campaign(store, lambda text: None, 1, 10)
-        assert found.cause == "Relu-Conv"
+        assert found.cause == cause_of("Relu", "Conv")
