@@ -275,11 +275,6 @@ class Backend(ABC):
         """The form that `load` gets under these options; see `reads`."""
         return self.declared("form") or self.reads
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether no option changes what is compiled, or for which device."""
-        return not self._behaviour() and self.device == CPU
-
     def target(self, level: str, release: str = "") -> Target:
         """The target of a level. Options that change the behaviour belong to the pipeline.
 

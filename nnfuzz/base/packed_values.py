@@ -13,7 +13,6 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -80,7 +79,6 @@ class PackedValue:
 
 Packing = Mapping[str, PackedValue]
 """By the names of the inputs or outputs in the file."""
-NO_PACKING: Packing = MappingProxyType({})
 
 
 def packing_of(
