@@ -305,20 +305,17 @@ class Growth:
             self.store.mark(),
         )
 
-    def restore(self, mark: Mark) -> bool:
-        """Undo the insertions since the mark; Z3 must not have seen their constraints.
-
-        Returns whether anything was undone; if so, the mark cannot be used again.
-        """
-        if len(mark.values) == len(self.graph.values):
-            return False
-        self.graph.values, self.graph.nodes = mark.values, mark.nodes
-        self.placeholders, self.known = mark.placeholders, mark.known
-        self.makers, self.exposed = mark.makers, mark.exposed
+    def restore(self, mark: Mark) -> None:
+        """Undo all insertions since the mark; Z3 must not have seen their constraints."""
+        graph = self.graph
+        if (len(graph.values), len(graph.nodes)) == (len(mark.values), len(mark.nodes)):
+            return
+        graph.values, graph.nodes = dict(mark.values), list(mark.nodes)
+        self.placeholders, self.known = dict(mark.placeholders), dict(mark.known)
+        self.makers, self.exposed = dict(mark.makers), set(mark.exposed)
         self.store.restore(mark.store)
         self._index()
-        self.vertices = mark.vertices
-        return True
+        self.vertices = set(mark.vertices)
 
     def close(self) -> None:
         """Hide inner values: later nodes read only results and placeholders in `free`."""

@@ -210,7 +210,7 @@ class MotifWriter:
         call = Call(spec, operands, attributes)
         self._step += 1
         outputs = None
-        if not self.missed and self._near.start <= self._step:
+        if self._near.kinds and not self.missed and self._near.start <= self._step:
             outputs = self._missing(call)
         outputs = outputs or self.insert(call)
         if outputs is None:
@@ -219,18 +219,16 @@ class MotifWriter:
 
     def _missing(self, call: Call) -> tuple[str, ...] | None:
         """The outputs of the call changed into a near miss; None if no kind applies."""
-        mark = None
+        mark = self.growth.mark()
         for name in self._near.kinds:
             if self.draw.chance(TWICE):
                 self._further = _kind(self.draw, self.growth.config.focus), call.spec
-            mark = mark or self.growth.mark()
             outputs = self._missing_as(name, call)
             self._further = None
             if outputs is not None:
                 self.missed = name
                 return outputs
-            if self.growth.restore(mark):
-                mark = None
+            self.growth.restore(mark)
         return None
 
     def _missing_as(self, kind: str, call: Call) -> tuple[str, ...] | None:

@@ -295,9 +295,8 @@ class GraphGrower:
 
     def _planted(self, motif: Motif, near: NearMiss) -> bool:
         """Insert a motif at one of its possible starts; if none fits, nothing changes."""
-        mark = None
+        mark = self.growth.mark()
         for start_of in self._starts(motif)[: 1 if near.needed else None]:
-            mark = mark or self.growth.mark()
             try:
                 start = start_of(motif)
                 missed = start and plant(motif, self.catalog, self.growth, start, near, self.goal)
@@ -309,8 +308,7 @@ class GraphGrower:
                     read_last(self.catalog, self.growth)
                 self.planted.append(planted_name(motif.name, missed))
                 return True
-            if self.growth.restore(mark):
-                mark = None
+            self.growth.restore(mark)
             if motif.name in self._unwritable:
                 break
         return False

@@ -11,6 +11,7 @@ outside to today's torch and onnx.
 from __future__ import annotations
 
 import json
+import os
 import re
 import resource
 import statistics
@@ -71,7 +72,7 @@ def peer(python: Path, seconds: int, seed: int, out: Path) -> float:
         "mgen.max_nodes=10", "model.type=onnx", "backend.type=onnxruntime",
     ]  # fmt: skip
     before, most = cpu_seconds(), 2 * seconds + 60
-    environment = {"OMP_NUM_THREADS": "1", "PATH": ""}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     try:
         done = subprocess.run(
             command, cwd=out.parent, env=environment, capture_output=True, text=True, timeout=most

@@ -28,11 +28,11 @@ Build = Callable[["Nodes", str, TensorType, random.Random], str]
 
 
 class Draft:
-    """A model under rewriting. After a rule has changed `model`, call `learn` before the next rule.
+    """A model under rewriting.
 
-    types: of the main graph's values with known dtype and non-empty shape, inferred on first use.
-    constants: initializers that are not inputs. changed: values whose node was renamed or got other
-    inputs since the last `learn`.
+    stale: whether a rule has changed `model` since the last `learn`. types: of the main graph's
+    values with known dtype and non-empty shape, inferred on first use. constants: initializers that
+    are not inputs. changed: values whose node the last rule has renamed or given other inputs.
     """
 
     def __init__(self, model: onnx.ModelProto) -> None:
@@ -61,6 +61,7 @@ class Draft:
 
     def learn(self) -> None:
         """Read the model again after a change."""
+        self.stale = False
         vars(self).pop("types", None)
         inputs = {value.name for value in self.graph.input}
         self.constants = {t.name: t for t in self.graph.initializer if t.name not in inputs}

@@ -99,12 +99,9 @@ def rewritten(model: bytes, steps: Iterable[Step]) -> tuple[bytes, tuple[Step, .
 
     Raises: KeyError for an unknown rule.
     """
-    draft, done = Draft(onnx.load_model_from_string(model)), list[Step]()
-    for step in steps:
-        if _applied(draft, step):
-            done.append(step)
-            draft.learn()
-    return (_serialised(draft), tuple(done)) if done else (model, ())
+    draft = Draft(onnx.load_model_from_string(model))
+    done = tuple(step for step in steps if _applied(draft, step))
+    return (_serialised(draft), done) if done else (model, ())
 
 
 def draw_rewriting(
@@ -116,12 +113,10 @@ def draw_rewriting(
     draft, done = Draft(onnx.load_model_from_string(model)), list[Step]()
     names = [*(rules or of_kinds(*USUAL))]
     composed = rng.random() < _COMPOSED
-    for further in reversed(range(rng.randint(1, most))):
+    for _ in range(rng.randint(1, most)):
         step = _next(draft, names, rng, composed and bool(done))
         if step is not None and _applied(draft, step):
             done.append(step)
-            if further:
-                draft.learn()
     return (_serialised(draft), tuple(done)) if done and _is_valid(draft) else (model, ())
 
 
@@ -148,8 +143,10 @@ def _next(draft: Draft, names: Sequence[str], rng: random.Random, near: bool) ->
     return None
 
 
-def _sites(draft: Draft, rule: Rule, near: bool) -> Sequence[Any]:
+def _sites(draft: Draft, rule: Rule, near: bool = False) -> Sequence[Any]:
     """Places where a rule applies. near: only those that the last step has changed."""
+    if draft.stale:
+        draft.learn()
     sites = rule.sites(draft)
     return [s for s in sites if draft.changed & _names(draft, s)] if near else sites
 
@@ -166,12 +163,13 @@ def _names(draft: Draft, site: object) -> set[str]:
 
 
 def _applied(draft: Draft, step: Step) -> bool:
-    """Apply a step; returns whether it applied. If so, call `learn` before the next step."""
+    """Apply a step; returns whether it applied."""
     rule, rng = named(step.rule), random.Random(f"{step.rule}#{step.number}")
-    sites = (step.near and _sites(draft, rule, near=True)) or rule.sites(draft)
+    sites = (step.near and _sites(draft, rule, near=True)) or _sites(draft, rule)
     if sites:
         chosen = min(sites, key=lambda site: _rank(draft, step, site))
         rule.apply(draft, chosen, rng)
+        draft.stale = True
     return bool(sites)
 
 
