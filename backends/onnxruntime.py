@@ -11,7 +11,7 @@ import inspect
 import os
 import re
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar, Literal
@@ -174,6 +174,11 @@ def from_ort(value):
 """
 
 
+def _optional(names: Iterable[str]) -> list[str]:
+    """The transformers, once each, that can be switched off."""
+    return [name for name in dict.fromkeys(names) if name not in _ALWAYS]
+
+
 @contextlib.contextmanager
 def _captured() -> Iterator[Callable[[], str]]:
     """Captures what is written to file descriptor 2 within the block, where ONNX Runtime logs.
@@ -261,13 +266,11 @@ class OnnxRuntime(Backend):
 
     def changed_passes(self, module: bytes, level: str) -> list[str]:
         """Returns the transformers that the log says changed something; rules are not in it."""
-        fired = dict.fromkeys(n for n, count in self.logged(module, level)[1] if count != "0")
-        return [name for name in fired if name not in _ALWAYS]
+        return _optional(n for n, count in self.logged(module, level)[1] if count != "0")
 
     def known_passes(self, module: bytes, level: str) -> list[str]:
         """Returns the transformers in the log; their rules are not in it."""
-        ran = dict.fromkeys(name for name, _ in self.logged(module, level)[1])
-        return [name for name in ran if name not in _ALWAYS]
+        return _optional(name for name, _ in self.logged(module, level)[1])
 
     def fired_passes(self, module: bytes, level: str) -> list[str]:
         """Returns the transformers in the log, in the order of their last change (a level repeats
@@ -282,8 +285,7 @@ class OnnxRuntime(Backend):
             every = [name for name, _ in self.logged(_trivial(), level)[1]]
             fired = every + fired + (every[every.index(last) + 1 :] if last in every else every)
         fired = [name for made in fired for name in (made, *RULES.get(made, ()))]
-        latest = list(dict.fromkeys(reversed(fired)))[::-1]
-        return [name for name in latest if name not in _ALWAYS]
+        return _optional(reversed(fired))[::-1]
 
     def logged(
         self,

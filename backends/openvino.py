@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -178,13 +179,13 @@ class OpenVino(Backend):
     def changed_passes(self, module: Any, level: str) -> list[str]:
         """Returns the passes that report a change in the trace, but for those that report one of
         the plainest model as well."""
-        always = _trace_of(plainest(), level).changed
+        always = _always_changing(level)
         return [name for name in _trace_of(module[0], level).changed if name not in always]
 
     def known_passes(self, module: Any, level: str) -> list[str]:
         """Returns the passes in the trace, without those that always report a change. Passes for
         quantised models appear only if the model is quantised."""
-        always = _trace_of(plainest(), level).changed
+        always = _always_changing(level)
         return [name for name in _trace_of(module[0], level).ran if name not in always]
 
     def build_without(self, module: Any, level: str, passes: Collection[str]) -> Program:
@@ -247,6 +248,12 @@ def _trace_of(model: Any, level: str) -> Trace:
     with traced() as trace:
         _compiled(model, level, ())
     return trace
+
+
+@cache
+def _always_changing(level: str) -> frozenset[str]:
+    """The passes that report a change even of the plainest model."""
+    return frozenset(_trace_of(plainest(), level).changed)
 
 
 def _compiled(model: Any, level: str, without: Collection[str]) -> Any:

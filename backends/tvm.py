@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar, Literal
@@ -234,15 +234,17 @@ class Tvm(Backend):
 
     def changed_passes(self, module: _Module, level: str) -> list[str]:
         """Compares the module before and after every pass."""
-        watch = _watch()
-        self._build(module, level, [watch])
-        return [name for name in dict.fromkeys(watch.changed) if name not in _WHOLE]
+        return _parts(self._watched(module, level).changed)
 
     def known_passes(self, module: _Module, level: str) -> list[str]:
         """Returns the passes that the pipeline runs, without those that consist of others."""
+        return _parts(self._watched(module, level).ran)
+
+    def _watched(self, module: _Module, level: str) -> Any:
+        """The record of the passes of one build."""
         watch = _watch()
         self._build(module, level, [watch])
-        return [name for name in dict.fromkeys(watch.ran) if name not in _WHOLE]
+        return watch
 
     def fired_passes(self, module: _Module, level: str) -> list[str]:
         """Returns the passes that raise or change the module, which is compared after each pass."""
@@ -384,6 +386,11 @@ def _main(machine: Any, pipeline: Pipeline) -> Callable[..., Any]:
         return main(*arrays[:count], *lifted(arrays[count:]))
 
     return run
+
+
+def _parts(names: Iterable[str]) -> list[str]:
+    """The passes, once each, without those that consist of others."""
+    return [name for name in dict.fromkeys(names) if name not in _WHOLE]
 
 
 def _watch() -> Any:

@@ -73,6 +73,7 @@ def verify(
     """
     config = as_json(CaseConfig(exporter="direct", plugins=tuple(spec.plugins)))
     results: list[LevelResult] = []
+    failed = 0
     with (
         BackendRunner(spec) as runner,
         ProducerClient(0, config) as producer,
@@ -87,10 +88,10 @@ def verify(
                 late = test.name, runner.name
                 found = [LevelResult(*late, lv, Status.SKIPPED, NOT_BEGUN) for lv in levels]
             results += (known := list(map(judged, found)))
-            show([r for r in known if r.status in BAD])
+            show(bad := [r for r in known if r.status in BAD])
             if keep and any(r.status is Status.FAILED for r in known):
                 keep(test, examined, runner, producer, levels)
-            failed = sum(r.status in BAD for r in results)
+            failed += len(bad)
             advance(f"{failed} failed" if failed else "")
     return results
 
@@ -161,7 +162,7 @@ def _worst(results: Sequence[LevelResult]) -> LevelResult:
     """The result that counts among those of the data sets at one level: the first failure, else the
     first that did not pass. Its time is the sum of all.
     """
-    failed = (r for r in results if r.status in (Status.FAILED, Status.ERROR))
+    failed = (r for r in results if r.status in BAD)
     others = (r for r in results if r.status is not Status.PASSED)
     first = next(chain(failed, others), results[0])
     return replace(first, seconds=sum(r.seconds for r in results))
