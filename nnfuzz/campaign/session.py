@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
-from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.runner import BackendRunner, CompilerServers
 from nnfuzz.backend.target import ONNX
 from nnfuzz.base.writing import as_json
@@ -38,6 +38,7 @@ from nnfuzz.store.store import MOST_FAULTS, Store
 from nnfuzz.store.summary import Summary, keep_releases, summarise, write_summary
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.client import blames_settings
+from nnfuzz.testcase.identity import Probe
 from nnfuzz.testcase.jobs import ListVocabulary, Vocabulary
 from nnfuzz.triage.signature import Failure
 from nnfuzz.triage.survey import declared, learn_habits, usual_seconds
@@ -156,20 +157,23 @@ class Session:
 
     def _open(self, stack: ExitStack) -> None:
         config, store, note = self.config, self.store, self.observer.note
-        self.runners = [self._runner(spec.label, stack) for spec in config.backends]
+        self.runners = [self._runner(spec, stack) for spec in config.backends]
         stack.callback(self.servers.close)
         lent = [runner.sandbox.server for runner in self.runners]
         self.lanes = stack.enter_context(Lanes(config, lent, self.cache.folder))
         self._versions = {runner.name: runner.versions() for runner in self.runners}
-        store.set_meta("versions", _flat(self._versions))
+        self._libraries = library_versions()
+        store.set_meta("versions", _flat(self._libraries, self._versions))
         if config.regressions:
             keep_releases(store, config, self.registry)
         if not self.thorough:
             note(_first_steps(config))
-        if not config.case.invalid:
+        if not (self.thorough or config.case.invalid):
             self._ask_for_habits()  # lanes import PyTorch meanwhile
         vocabulary = self._vocabulary()
         self.prober = self._prober(vocabulary)
+        if self.thorough and any(self.prober.backends(Probe(k, 0)) for k in self.prober.newest):
+            self._ask_for_habits()
         self.recorder = Recorder(
             store,
             config.known,
@@ -220,9 +224,8 @@ class Session:
 
     # -- compilers ----------------------------------------------------------------------------
 
-    def _runner(self, label: str, stack: ExitStack) -> BackendRunner:
+    def _runner(self, spec: BackendSpec, stack: ExitStack) -> BackendRunner:
         """A worker of a compiler, for the questions before the first test. stack: closes it."""
-        spec = next(spec for spec in self.config.backends if spec.label == label)
         server = self.servers.of(self.registry.get(spec.name), spec)
         runner = BackendRunner(spec, self.registry, server)
         stack.callback(runner.close)
@@ -284,7 +287,7 @@ class Session:
         fixed = [name for e in case.exporters for name in case.writers(e) if not opset_of(name)]
         basis = {
             "specs": specs_digest(case.plugins),
-            "libraries": library_versions(),
+            "libraries": self._libraries,
             "opsets": {name: case.only(name).opset for name in fixed},
         }
         answers, levels, claims = ProbeAnswers(), {}, {}
@@ -334,11 +337,13 @@ class Session:
         write_finding(folder, finding, repro_program(finding, self.registry))
 
 
-def _flat(by_backend: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+def _flat(
+    libraries: Mapping[str, str], by_backend: Mapping[str, Mapping[str, str]]
+) -> dict[str, str]:
     """Versions of libraries and compilers by name; of a compiler in several releases, the others
     with their backend's label.
     """
-    merged = library_versions()
+    merged = dict(libraries)
     for label, versions in by_backend.items():
         for name, release in versions.items():
             same = merged.get(name, release) == release

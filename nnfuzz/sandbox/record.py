@@ -90,8 +90,7 @@ def _read(kind: Any, json: Json, blobs: Blobs, path: str) -> Any:
         start = _inside(path, "")
         named = ((k.removeprefix(start), v) for k, v in blobs.items() if k.startswith(start))
         return {visible(name): _of_kind(np.ndarray, array) for name, array in named}
-    hints, fields = _hints(kind), _of_kind(dict, json)
-    held = {name for name, own in hints.items() if _has_blobs(own)}
+    hints, held, fields = _hints(kind), _held(kind), _of_kind(dict, json)
     plain = read_fields(kind, {name: v for name, v in fields.items() if name not in held})
     rest = {n: _read(hints[n], fields[n], blobs, _inside(path, n)) for n in held & fields.keys()}
     return kind(**plain, **rest)
@@ -102,6 +101,12 @@ def _has_blobs(kind: Any) -> bool:
     """Whether values of a type hold bytes or arrays."""
     inner = _hints(kind).values() if hasattr(kind, _FIELDS) else typing.get_args(kind)
     return kind in (bytes, np.ndarray) or any(map(_has_blobs, inner))
+
+
+@cache
+def _held(kind: Any) -> frozenset[str]:
+    """The fields of a dataclass that hold bytes or arrays."""
+    return frozenset(name for name, own in _hints(kind).items() if _has_blobs(own))
 
 
 @cache
