@@ -125,8 +125,8 @@ class AdapterError(TypeError):
 class OutputError(ValueError):
     """An output is missing, or is nothing that a tensor can be.
 
-    It is an outcome of the test, since compilers lose outputs of single models. An adapter of which
-    no elementary model has its outputs is at fault itself (nnfuzz.triage.survey).
+    It is an outcome of the test, since compilers lose outputs of single models. An adapter that
+    loses the outputs of every elementary model is at fault itself (nnfuzz.triage.survey).
     """
 
 

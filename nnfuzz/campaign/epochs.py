@@ -49,13 +49,13 @@ class Epochs:
         self._recorder = recorder
         self._prober = prober
         self._enter = enter
-        told = recorder.store.restraints.last()  # what earlier sessions have decided and told
+        reported = recorder.store.restraints.last()  # earlier sessions have printed the rest
 
-        def tell(text: str) -> None:
-            if self.number >= told:
+        def note_once(text: str) -> None:
+            if self.number >= reported:
                 note(text)
 
-        self._learner = Learner(config, prober, throttle, tell)
+        self._learner = Learner(config, prober, throttle, note_once)
         self._learned = 0  # the number of epochs whose tests were learnt from
         self._decided_for = 0  # the epoch that the current configuration was decided for
 

@@ -41,7 +41,7 @@ class Order:
 
 @dataclass(frozen=True)
 class LaneReport:
-    """The report of a lane on the tests since the one before.
+    """The report of a lane on the tests that it has done since its last report.
 
     cpu: CPU seconds by kind of process. compilers: wall seconds inside of compilers, by backend.
     beyond_help: why no further test can run; "" if it can.

@@ -173,7 +173,7 @@ def other_types(model: onnx.ModelProto, outputs: Sequence[TensorType]) -> str:
 
 
 def _admits(inferred: Any, type_: TensorType) -> bool:
-    """Whether a type does not contradict the inferred one, of which any part may be open."""
+    """Whether a type agrees with the inferred one, whose open parts agree with anything."""
     import onnx
 
     if not inferred.elem_type:  # GroupNormalization has no type inference (onnx 1.23).

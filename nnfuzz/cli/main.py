@@ -1,4 +1,4 @@
-"""The command line: its commands, which are imported when they are run, and its exit codes."""
+"""The command line: its commands, each imported when it is first looked up, and its exit codes."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class _Nnfuzz(GroupedGroup):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-        """Completes the name of a command, of which none is imported for that."""
+        """Completes the names of commands without importing any of them."""
         names = (name for name in COMMANDS if name.startswith(incomplete))
         return [CompletionItem(name, help=COMMANDS[name][1]) for name in names]
 

@@ -244,11 +244,10 @@ FIXED, CANNOT = 0, 125
 
 
 def doubts(folder: Path, finding: Finding, registry: BackendRegistry) -> str:
-    """Runs the script in the folder of a finding in fresh processes, once if it fails; what a title
-    says about it, "" where it fails as it should.
+    """Runs the script of a finding in fresh processes, and returns a doubt for the title.
 
-    "" as well where there is no script, and for a hang, which was confirmed with its whole time
-    limit. Raises: RegistryError.
+    The doubt is "" if the script fails in its first run, as it should. It is "" as well if there is
+    no script, and for a hang, which was confirmed with its whole time limit. Raises: RegistryError.
     """
     script, spec = folder / SCRIPT, finding.backend
     if spec is None or not script.is_file() or finding.failure.kind is OutcomeKind.TIMEOUT:

@@ -107,7 +107,7 @@ def _levels(finding: Finding, runner: BackendRunner) -> Sequence[str]:
 
 
 def _same(one: Failure, other: Failure) -> bool:
-    """Whether the signatures agree, or deaths without a word of which not both are located."""
+    """Whether the signatures are equal, but for the place of a death that says nothing else."""
     mine, theirs = one.signature, other.signature
     return mine.hash == theirs.hash or same_silent_death(mine.details, theirs.details)
 

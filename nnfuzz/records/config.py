@@ -27,9 +27,10 @@ LIMITS = (
     "known",
 )
 PROBED = 0.1
-"""The most probes for each test; half of it is the share of time for questions before the first."""
+"""The most probes for each test. Half of it is the share of a time limit that the questions before
+the first test may take."""
 EARLY = 1000
-"""The tests by which probes are counted in a campaign that time ends."""
+"""Where the number of tests is not known, so many are assumed at least when probes are counted."""
 
 
 class ConfigError(Unreadable):
@@ -145,7 +146,7 @@ class CampaignConfig(CampaignSettings):
 
     def probes_before(self, index: int) -> int:
         """How many probes may run before the tests from an index on: a tenth of all tests; where
-        their number is not known, of those before it.
+        their number is not known, of those before it, or of EARLY if that is more.
         """
         return int(PROBED * (self.tests_limit or max(EARLY, index)))
 

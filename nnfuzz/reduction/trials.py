@@ -178,8 +178,8 @@ class Servers:
 A = TypeVar("A")
 LAST_CHARS = 2000
 LEAST_SECONDS, PATIENCE = 5.0, 4.0
-"""A candidate of a failure that is no hang gets so many seconds, and so many times the longest time
-of those before, if that is more."""
+"""The time limit of a candidate, unless the failure is a hang: at least LEAST_SECONDS, and PATIENCE
+times the longest time that an earlier candidate took. Before one has ended, there is none."""
 
 
 class WorkerError(RuntimeError):

@@ -186,7 +186,7 @@ def propose_numbers(subject: Subject) -> Iterator[Edit]:
 
 
 def propose_elements(subject: Subject) -> Iterator[Edit]:
-    """The same for halves, quarters and eighths of arrays."""
+    """Edits that put simpler numbers into halves, quarters and eighths of arrays."""
     return itertools.islice(_elements(subject), MOST_EDITS)
 
 

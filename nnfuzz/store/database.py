@@ -287,7 +287,7 @@ class Database:
     # -- rows ---------------------------------------------------------------------------------
 
     def execute(self, query: str, *values: SqlValue) -> sqlite3.Cursor:
-        """Runs one statement that reads. values: of its question marks, in order."""
+        """Runs one statement and begins no transaction. values: of its question marks, in order."""
         return self.connection.execute(query, values)
 
     def change(self, query: str, *values: SqlValue) -> None:

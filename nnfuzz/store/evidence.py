@@ -46,8 +46,8 @@ class Evidence:
     nothing failed. failed: why there was no model; None if the lane was lost. status: "run", or why
     nothing ran. events: faults of nnfuzz, deaths of workers and the like during the test. row: what
     the store keeps of a test; None for a probe. probed: the outcomes of a probe that did not fail,
-    without outputs. suspected: the run that looks like a hang, if there is one; the test then
-    counts once that is decided.
+    without outputs. suspected: the run that looks like a hang, if there is one: the row of
+    the test counts it as one, whatever is decided later.
     """
 
     test: TestId

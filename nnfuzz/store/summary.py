@@ -40,7 +40,7 @@ class Changes:
     """The changes from the older release to the newer one. False without releases.
 
     regressions: signatures of failures of the newer one alone. fixed: of failures of the older one
-    gets wrong. unchanged: how often one failed where the other one was not right.
+    alone. unchanged: how often one failed where the other one was not right.
     """
 
     older: str = ""

@@ -253,9 +253,10 @@ def is_known_cause(one: Collection[Key], known: Collection[Key]) -> bool:
 
 
 def boilerplate(findings: Iterable[Collection[Key]]) -> set[Key]:
-    """Hints that most findings of a compiler have which have such a hint at all: what it puts under
-    every error tells nothing. So do frames of which that is true and that are called from many
-    places: they belong to a runtime that nobody knows.
+    """Keys that most findings of a compiler share and that therefore say nothing about a cause.
+
+    These are hints that most of the findings with any hint have, and such frames as are called from
+    many places: they belong to the compiler's own runtime.
     """
     findings = list(findings)
     counts: Counter[Key] = Counter(key for keys in findings for key in keys)

@@ -301,8 +301,8 @@ def _serialized(node: Any, source: str, dtype: str, shape: tuple[int, ...]) -> b
 
 
 def first_taken(runner: BackendRunner, opsets: Iterable[int]) -> int | None:
-    """The first of some opsets of which the compiler runs a model, at the IR version that goes
-    with it; None if it is none of them. Raises: RunnerError.
+    """The first of the given opsets at which the compiler runs a model, with the IR version that
+    goes with it; None if there is none. Raises: RunnerError.
     """
     level = runner.backend.default_levels()[0]
     for opset in opsets:

@@ -404,8 +404,8 @@ def select(
     nnfuzz select models --backend tvm --max-time 2m --out two-minutes-of-tvm
 
     Counted are operators, their dtypes, ranks and attributes, which operator reads which, and the
-    passes of the compilers of --backend that change something. These compilers run every model
-    once; models that none of them supports are left out.
+    passes of the compilers of --backend that change something. These compilers run every model,
+    and compile it once more to list the passes; models that none of them supports are left out.
     """
     if max_time is not None and not backend:
         raise UsageError("--max-time is the time of a compiler: add --backend NAME")
