@@ -26,7 +26,7 @@ import typer
 from nnfuzz.base.setting import GROUPS, NAMES, Kind, Setting
 from nnfuzz.base.shard import Shard
 from nnfuzz.base.untrusted import making_sense, read_text
-from nnfuzz.cli.consent import remember
+from nnfuzz.cli.consent import importable
 from nnfuzz.cli.errors import UsageError
 from nnfuzz.records.settings import SETTINGS
 
@@ -187,15 +187,15 @@ Levels = Annotated[list[str] | None, option_of("level")]
 
 
 def _named(context: typer.Context, plugins: list[Path] | None) -> list[Path] | None:
-    """Remembers a plug-in of the command line, if a command runs: completion only checks it."""
-    return plugins if context.resilient_parsing else remember(plugins)
+    """Makes plug-ins importable if a command runs; completion only checks them."""
+    return plugins if context.resilient_parsing else importable(plugins)
 
 
 Plugins = Annotated[
     list[Path] | None,
     TESTED.option(
         "File (or importable module) with further backends, operators or motifs. It runs with "
-        "your rights; once named here, findings and campaigns that name it may use it, too.",
+        "your rights; those that a finding or campaign names run only if they are given here.",
         "FILE.py",
         "--plugin",
         callback=_named,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from nnfuzz.backend.contract import Backend
@@ -61,9 +61,8 @@ class CorpusPlan:
     """The content of a corpus: the first `count` test cases that exist of (seed, config).
 
     versions: of nnfuzz, of the libraries that the bytes depend on, and of the compilers that the
-    corpus is for. most_bytes: limit for a model with its data; 0 for none. tests: the test cases,
-    if they are not those of (seed, index). script: the text of test_models.py;
-    "" for none.
+    corpus is for. most_bytes: limit for a model with its data; 0 for none. script: the text of
+    test_models.py; "" for none.
     """
 
     count: int
@@ -71,9 +70,7 @@ class CorpusPlan:
     config: Mapping[str, Json]
     versions: Mapping[str, str]
     most_bytes: int = 0
-    tests: tuple[TestId, ...] = ()
     license: str = LICENSE
-    extra: Mapping[str, Json] = field(default_factory=dict)
     script: str = ""
 
     def to_json(self) -> JsonObject:
@@ -85,13 +82,7 @@ class CorpusPlan:
             "config": dict(self.config),
             "versions": dict(self.versions),
             **limit,
-            **self.extra,
         }
-
-    def ids(self) -> Iterator[TestId]:
-        """The test cases that may be in the corpus, in order."""
-        numbered = (Numbered(self.seed, index) for index in itertools.count())
-        return iter(self.tests) if self.tests else numbered
 
 
 def fill(out: Path, plan: CorpusPlan, produce: Produce) -> Iterator[str | NotProduced]:
@@ -106,11 +97,11 @@ def fill(out: Path, plan: CorpusPlan, produce: Produce) -> Iterator[str | NotPro
     names: list[str] = []
     skipped: dict[str, str] = {}
     failed = 0
-    for made in produce(plan.ids()):
+    for made in produce(Numbered(plan.seed, index) for index in itertools.count()):
         entry = _small(made, plan.most_bytes)
         if isinstance(entry, NotProduced):
-            skipped[_short(entry.id)], failed = entry.stage, failed + 1
-            if failed == MAX_FAILURES and not plan.tests:
+            skipped[str(entry.id.index)], failed = entry.stage, failed + 1
+            if failed == MAX_FAILURES:
                 probe = "; first run nnfuzz backends --probe" if entry.stage == UNSUPPORTED else ""
                 raise Unreadable(
                     f"{failed} indexes in a row gave no test case; the last: {entry.stage}: "
@@ -126,8 +117,6 @@ def fill(out: Path, plan: CorpusPlan, produce: Produce) -> Iterator[str | NotPro
         yield names[-1]
         if len(names) == plan.count:
             break
-    if not names:
-        raise Unreadable("none of the tests could be generated")
     write_manifest(out, {**plan.to_json(), "tests": names, "skipped": skipped})
 
 
@@ -179,10 +168,6 @@ def _small(made: Entry | NotProduced, most: int) -> Entry | NotProduced:
     if isinstance(made, NotProduced) or not most or (size := made.nbytes()) <= most:
         return made
     return NotProduced(made.case.id, TOO_LARGE, f"{size:,} bytes are more than {most:,}")
-
-
-def _short(test: TestId) -> str:
-    return str(test.index) if isinstance(test, Numbered) else str(test)
 
 
 def models_under_pytest(registry: BackendRegistry, specs: Sequence[BackendSpec], note: Note) -> str:

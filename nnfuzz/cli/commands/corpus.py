@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -99,14 +98,6 @@ def generate(
         AMOUNT.option("Models to write [default: 100].", "N", min=1),
     ] = None,
     backend: Backends = None,
-    singles: Annotated[
-        bool,
-        MODELS.flag(
-            "Models of one operator: every operator, dtype and value of an attribute once; "
-            "as many as that takes, unless --count says how many at most.",
-            "--singles",
-        ),
-    ] = False,
     max_bytes: Annotated[
         int | None,
         AMOUNT.option(
@@ -132,16 +123,15 @@ def generate(
     registry = BackendRegistry.discover(plugins)
     specs = chosen_backends(registry, backend, tell) if backend else ()
     own = {"plugins": tuple(map(plugin_name, plugins)), "refused": known_refusals(registry, specs)}
-    usual, seed = {"exporter": "direct"} if singles else {}, given.pop("seed", 0)
-    config = corpus_config({**usual, **own, **given}, registry, specs)
+    seed = given.pop("seed", 0)
+    config = corpus_config({**own, **given}, registry, specs)
     foreign = " AND LicenseRef-seed-models" if config.seed_models else ""
     plan = CorpusPlan(
-        count or (sys.maxsize if singles else DEFAULT_COUNT),
+        count or DEFAULT_COUNT,
         seed,
         as_json(config),
         {},
         max_bytes or 0,
-        extra={"singles": True} if singles else {},
         license=f"{LICENSE}{foreign}",
         script=models_under_pytest(registry, specs, tell),
     )
@@ -150,8 +140,7 @@ def generate(
         versions = {k: v for runner in runners for k, v in runner.versions().items()}
         pool = Producers(seed, plan.config, default_workers(), cache_folder())
         producers = stack.enter_context(pool)
-        tests = _singles(producers) if singles else ()
-        plan = replace(plan, versions={**library_versions(), **versions}, tests=tests)
+        plan = replace(plan, versions={**library_versions(), **versions})
         models, skipped = _filled(out, plan, producers, runners)
     _report_corpus(out, models, skipped)
     raise typer.Exit(OK)
@@ -172,17 +161,6 @@ def _report_corpus(out: Path, models: int, skipped: Sequence[NotProduced]) -> No
         )
 
 
-def _singles(producers: Producers) -> tuple[TestId, ...]:
-    """The models of one operator that show everything."""
-    tests: list[TestId] = []
-    keys = producers.signatures()
-    with steps("signatures", len(keys)) as advance:
-        for instances in producers.instances(keys):
-            tests += instances
-            advance(f"{len(tests)} models")
-    return tuple(tests)
-
-
 def _filled(
     out: Path, plan: CorpusPlan, producers: Producers, runners: Sequence[BackendRunner]
 ) -> tuple[int, list[NotProduced]]:
@@ -190,7 +168,7 @@ def _filled(
         return supported_only(producers.entries(tests), runners)
 
     models, skipped = 0, list[NotProduced]()
-    with steps("models", min(plan.count, len(plan.tests) or plan.count)) as advance:
+    with steps("models", plan.count) as advance:
         for made in fill(out, plan, produce):
             if isinstance(made, NotProduced):
                 skipped.append(made)
