@@ -41,7 +41,6 @@ from nnfuzz.cli.errors import (
 )
 from nnfuzz.cli.options import (
     AMOUNT,
-    MODELS,
     OTHERS,
     PART,
     REPORTED,
