@@ -64,7 +64,7 @@ from nnfuzz.corpus.generate import (
 )
 from nnfuzz.corpus.layout import LICENSE, Entry, TestFolder, tests_in
 from nnfuzz.corpus.producers import Producers
-from nnfuzz.corpus.results import KnownTestFailures, LevelResult, load_known, to_json
+from nnfuzz.corpus.results import LevelResult, excused, to_json
 from nnfuzz.corpus.results import baseline as read_baseline
 from nnfuzz.corpus.select import KINDS, Budget, Selection
 from nnfuzz.corpus.select import select as select_models
@@ -217,14 +217,6 @@ def verify(
     ],
     level: Levels = None,
     plugin: Plugins = None,
-    known: Annotated[
-        Path | None,
-        REPORTED.option(
-            "Failures that do not count: in each line the name of a test, with * and ?, then "
-            "backend=, level= or kind=.",
-            "FILE",
-        ),
-    ] = None,
     baseline: Annotated[
         Path | None,
         REPORTED.option("An earlier file of --results: failures in it do not count.", "FILE"),
@@ -257,18 +249,18 @@ def verify(
 
     Models that nnfuzz generate has written are judged by the error envelope of their graph, others
     by the tolerances of their data.json or usual ones. A model that the compiler itself calls
-    unsupported is skipped. Exit codes: 0 nothing fails but known failures, 1 a model fails or could
-    not be run, 2 wrong usage, 3 a fault of nnfuzz itself, 4 nothing that ran could be compared.
+    unsupported is skipped. Exit codes: 0 nothing fails but what failed in the baseline, 1 a model
+    fails or could not be run, 2 wrong usage, 3 a fault of nnfuzz itself, 4 nothing that ran could
+    be compared.
     """
     earlier = read_baseline(baseline) if baseline is not None else {}
-    expected = KnownTestFailures(load_known(known) if known is not None else (), earlier)
     spec = BackendRegistry.discover(plugin or []).parse(backend)
     tests = [test for index, test in enumerate(tests_in(folder)) if part.owns(index)]
     verified = run_corpus(
         tests,
         spec,
         listed(level),
-        expected.judge,
+        partial(excused, earlier),
         time or math.inf,
         _show,
         steps,
