@@ -204,17 +204,11 @@ FILED = replace(BUG, state=BugState.FILED, upstream="https://example.org/7")
 
 
 def test_what_is_filed_is_refused():
-    assert refusal({"a": FILED}, ["a"], "numpy", 0) == "a is filed already https://example.org/7"
-    assert not refusal({"a": FILED}, [], "numpy", 0)
-    assert not refusal({"a": BUG}, ["a"], "numpy", 0)
+    assert refusal({"a": FILED}, ["a"]) == "a is filed already https://example.org/7"
+    assert not refusal({"a": FILED}, [])
+    assert not refusal({"a": BUG}, ["a"])
     wontfix = replace(BUG, state=BugState.WONTFIX)
-    assert refusal({"a": BUG, "b": wontfix}, ["a", "b"], "numpy", 0) == "b is wontfix already"
-
-
-def test_a_flood_is_held_back():
-    bugs = {str(i): FILED for i in range(3)}
-    assert "3 issues of numpy are open, and --max-open is 3" in refusal(bugs, [], "numpy", 3)
-    assert not refusal(bugs, [], "numpy", 4) and not refusal(bugs, [], "tvm", 3)
+    assert refusal({"a": BUG, "b": wontfix}, ["a", "b"]) == "b is wontfix already"
 
 
 def test_a_finding_has_its_bugs(finding_of, registry, tmp_path):

@@ -31,8 +31,6 @@ QUICK = ("--exporter", "direct", "--nodes", 2)
         (("--engine", "direkt"), "there is no engine 'direkt'; did you mean 'direct'?"),
         (("--opset", "99"), "reaches the opsets"),
         (("--nodes", 100000), "Invalid value for '--nodes'"),
-        (("--max-bytes", "lots"), "'lots' is not a size"),
-        (("--max-bytes", "10"), "too large"),
         (("--backend", "onxruntime"), "did you mean 'onnxruntime'"),
     ],
 )
@@ -104,12 +102,6 @@ def test_whole_tests_are_copied_and_the_manifest_says_what_they_cover(corpus, tm
     assert 0 < kept < whole
 
 
-def test_passes_and_the_time_of_a_compiler_count(corpus, tmp_path):
-    options = ("--backend", "onnxruntime", "--max-time", "1h")
-    code, shown = told("select", corpus, *options, "--out", tmp_path / "few")
-    assert code == 0 and "of the compilers" in shown and "passes of a compiler" in shown
-
-
 def test_tests_of_the_same_name_from_two_folders_are_both_kept(corpus, tmp_path):
     import shutil
 
@@ -125,8 +117,8 @@ def test_tests_of_the_same_name_from_two_folders_are_both_kept(corpus, tmp_path)
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (("{corpus}", "--max-time", "2s"), "add --backend NAME"),
         (("{corpus}", "--max-bytes", "1"), "not a single test fits"),
+        (("{corpus}", "--max-bytes", "lots"), "'lots' is not a size"),
         (("{empty}",), "there is no test in"),
     ],
 )

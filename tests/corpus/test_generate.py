@@ -45,12 +45,6 @@ def test_fills_and_says_what_was_skipped(produce, tmp_path):
     assert "README.md" in {p.name for p in (tmp_path / "c").iterdir()}
 
 
-def test_models_that_are_too_large_are_passed_over(produce, tmp_path):
-    with pytest.raises(Unreadable, match=r"too large: .* bytes are more than 10"):
-        list(fill(tmp_path / "c", replace(PLAN, most_bytes=10), produce))
-    assert not (tmp_path / "c").exists()
-
-
 def test_hopeless_settings_end(tmp_path):
     asked = []
 

@@ -228,8 +228,8 @@ def test_a_baseline_that_is_none_is_refused(tmp_path, text):
 # The selection: budgets are kept, the rare comes first, the result does not depend on order.
 
 
-def candidate(name, *features, size=1, seconds=1.0):
-    return SelectableModel(name, frozenset(("operator", f) for f in features), size, seconds)
+def candidate(name, *features, size=1):
+    return SelectableModel(name, frozenset(("operator", f) for f in features), size)
 
 
 def names(found):
@@ -285,9 +285,9 @@ def test_budgets_are_kept_and_nothing_that_fits_is_left(tests, count, size):
 
 
 def test_what_a_graph_covers():
-    found = covered(by_hand.GRAPH, ["toy: fuse"])
+    found = covered(by_hand.GRAPH)
     assert {("operator", "Add"), ("edge", "Add->Mul"), ("rank", "Add of rank 1")} < found
-    assert {("dtype", "Mul(float32,float32)"), ("pass", "toy: fuse")} < found
+    assert ("dtype", "Mul(float32,float32)") in found
     assert sum(kind == "vertex" for kind, _ in found) == 2
 
 

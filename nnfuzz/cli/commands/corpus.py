@@ -32,9 +32,7 @@ from nnfuzz.cli.errors import (
     FINDINGS,
     NOT_COMPARED,
     OK,
-    UsageError,
     listed,
-    spoken,
     tell,
     write_json,
     writing,
@@ -97,12 +95,6 @@ def generate(
         AMOUNT.option("Models to write [default: 100].", "N", min=1),
     ] = None,
     backend: Backends = None,
-    max_bytes: Annotated[
-        int | None,
-        AMOUNT.option(
-            "Pass over models that take more with their data: 64k, 1M [default: any].", SIZE
-        ),
-    ] = None,
     plugin: Plugins = None,
 ) -> None:
     """Write a folder of models with inputs and reference outputs, as ONNX's backend tests.
@@ -130,9 +122,8 @@ def generate(
         seed,
         as_json(config),
         {},
-        max_bytes or 0,
         license=f"{LICENSE}{foreign}",
-        script=models_under_pytest(registry, specs, tell),
+        script=models_under_pytest(registry, next(iter(specs), None), tell),
     )
     with writing(out), ExitStack() as stack:
         runners = [stack.enter_context(BackendRunner(spec, registry)) for spec in specs]
@@ -360,38 +351,25 @@ def select(
     ],
     count: Annotated[int | None, AMOUNT.option("Take at most so many models.", "N", min=1)] = None,
     max_bytes: Annotated[int | None, AMOUNT.option("At most so many bytes of files.", SIZE)] = None,
-    max_time: Annotated[
-        float | None, AMOUNT.option("At most this long in the compilers of --backend.", DURATION)
-    ] = None,
-    backend: Backends = None,
-    plugin: Plugins = None,
 ) -> None:
     """Copy those models into a new folder that cover most, under a budget.
 
     \b
     nnfuzz select models --count 100 --out few
-    nnfuzz select models --backend tvm --max-time 2m --out two-minutes-of-tvm
+    nnfuzz select models more-models --max-bytes 5M --out small
 
-    Counted are operators, their dtypes, ranks and attributes, which operator reads which, and the
-    passes of the compilers of --backend that change something. These compilers run every model,
-    and compile it once more to list the passes; models that none of them supports are left out.
+    Counted are operators, their dtypes, ranks and attributes, and which operator reads which.
     """
-    if max_time is not None and not backend:
-        raise UsageError("--max-time is the time of a compiler: add --backend NAME")
-    budget = Budget(count or math.inf, max_bytes or math.inf, max_time or math.inf)
-    registry = BackendRegistry.discover(plugin or [])
-    specs = chosen_backends(registry, backend) if backend else ()
+    budget = Budget(count or math.inf, max_bytes or math.inf)
+    script = models_under_pytest(BackendRegistry.discover(), None, tell)
     with writing(out):
-        selection = select_models(out, models, budget, registry, specs, tell, steps)
+        selection = select_models(out, models, budget, script, tell, steps)
     _report(out, selection)
     raise typer.Exit(OK)
 
 
 def _report(out: Path, selection: Selection) -> None:
-    kept_models = (
-        f"{len(selection.tests)} of {selection.sources} models in {out}, {selection.size:,} bytes"
-    )
-    took = f", {spoken(selection.seconds)} of the compilers" if selection.seconds else ""
-    typer.echo(kept_models + took)
-    for kind, (kept, whole) in selection.coverage.items():
-        typer.echo(f"{kept:>7} of {whole} ({kept / whole:.0%}) {KINDS[kind]}")
+    kept = f"{len(selection.tests)} of {selection.sources} models in {out}"
+    typer.echo(f"{kept}, {selection.size:,} bytes")
+    for kind, (some, whole) in selection.coverage.items():
+        typer.echo(f"{some:>7} of {whole} ({some / whole:.0%}) {KINDS[kind]}")
