@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from nnfuzz.base.untrusted import MAX_BYTES
-from nnfuzz.cli.errors import USAGE
+from nnfuzz.cli.errors import FAULT, USAGE
 
 UNLIMITED = frozenset(("fuzz", "backends", "ops"))
 """Commands that read files of others in workers only, which have limits of their own."""
@@ -133,6 +133,14 @@ def _end(code: int, name: str, memory: int) -> NoReturn:
             f"a library dies of the given file ({number.name}, of at most {memory >> 30} GiB of "
             "memory)"
         )
+    elif number == signal.SIGKILL:
+        print(
+            f"error: nnfuzz {name}: its process was killed, as the system does where memory is "
+            "short: free some, or ask for less at once",
+            file=sys.stderr,
+            flush=True,
+        )
+        os._exit(FAULT)
     else:
         signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})

@@ -166,7 +166,10 @@ def main() -> None:
 def run(call: Callable[[], object]) -> None:
     """Runs the command and exits; a mistake of the user becomes one line and exit code 2."""
     try:
-        call()
+        try:
+            call()
+        finally:
+            sys.stdout.flush()
     except Unreadable as error:
         _fail(plain_message(error), USAGE)
     except MemoryError:

@@ -23,7 +23,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from nnfuzz.base.setting import GROUPS, NAMES, Kind, Setting
+from nnfuzz.base.setting import GROUPS, LARGEST, NAMES, Kind, Setting
 from nnfuzz.base.shard import Shard
 from nnfuzz.base.untrusted import making_sense, read_text
 from nnfuzz.cli.consent import importable
@@ -57,6 +57,8 @@ class Panel:
         """
         if isinstance(metavar, Kind):
             more, metavar = {"parser": _parser(metavar), **more}, metavar.unit
+        if "min" in more:
+            more = {"max": LARGEST, **more}
         more |= {"help": help, "metavar": metavar or None, "rich_help_panel": self.title}
         declared: Any = typer.Option
         return declared(*names, **more)

@@ -1,0 +1,67 @@
+"""How commands end where the system refuses: streams that are closed or full, killed processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+NNFUZZ = [sys.executable, "-m", "nnfuzz"]
+
+
+def shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Runs `nnfuzz LINE` under a shell, which closes and redirects streams."""
+    command = f"{sys.executable} -m nnfuzz {line}"
+    return subprocess.run(
+        command, shell=True, cwd=folder, capture_output=True, text=True, timeout=120
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("settings >&-", 0),
+        ("settings 2>&-", 0),
+        ("show nothing 2>&-", 2),
+        ("show nothing >&- 2>&-", 2),
+        ("show nothing 2>/dev/full", 2),
+        ("settings >/dev/full", 2),
+        ("settings >/dev/full 2>&1", 2),
+    ],
+)
+def test_streams_that_are_closed_or_full_are_no_fault(line, code, tmp_path):
+    done = shell(line, tmp_path)
+    assert done.returncode == code, done.stderr
+    assert len(done.stderr.splitlines()) <= 1, done.stderr
+
+
+@pytest.mark.parametrize("option", ["--tests", "--seed"])
+def test_a_number_of_forty_digits_is_refused(option, tmp_path):
+    done = shell(f"fuzz -b onnxruntime {option} {'1' * 40} --out here", tmp_path)
+    assert done.returncode == 2 and "with at most 15 digits" in done.stderr, done.stderr
+    assert not (tmp_path / "here").exists()
+
+
+def child_of(pid: int) -> int:
+    """The one child of a process, once there is one."""
+    file = Path(f"/proc/{pid}/task/{pid}/children")
+    end = time.monotonic() + 30
+    while not (children := file.read_text().split()) and time.monotonic() < end:
+        time.sleep(0.01)
+    return int(children[0])
+
+
+def test_a_command_whose_process_is_killed_is_one_line_and_no_answer(tmp_path):
+    """As the system does for want of memory: exit code 1 would mean that a finding reproduces."""
+    os.mkfifo(tmp_path / "model.onnx")
+    command = [*NNFUZZ, "show", "model.onnx"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        os.kill(child_of(process.pid), signal.SIGKILL)
+        _, shown = process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert shown.startswith("error: nnfuzz show: its process was killed") and shown.count("\n") == 1
