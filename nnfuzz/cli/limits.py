@@ -26,6 +26,8 @@ MEMORY_BYTES = 4 << 30
 """Memory beside that for files: ten times as much as `check` takes for a model of 100 MB."""
 CORE_BYTES = 64 << 20
 """Memory beside that per core: stacks and buffers of the threads of NumPy and PyTorch."""
+TERM_SECONDS = 4.0
+"""Systems that send SIGTERM kill some seconds later, and take no notice of children."""
 COPIES = 8
 """Copies of a file in memory: its bytes, the parsed model, arrays, and these of a changed model."""
 SHARE = 0.75
@@ -54,6 +56,7 @@ def limit_command(arguments: Iterable[str]) -> None:
     if child:
         _end(_ended(child, signals), name, memory)
     _die_with_parent()
+    signal.signal(signal.SIGTERM, _terminated)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
     _limit(resource.RLIMIT_DATA, memory)
     _limit(resource.RLIMIT_CORE, 0)
@@ -97,6 +100,12 @@ def _limit(what: int, most: int) -> None:
     soft, hard = resource.getrlimit(what)
     known = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
     resource.setrlimit(what, (min([most, *known]), hard))
+
+
+def _terminated(number: int, frame: object) -> None:
+    """Ends the command as Ctrl-C does, with all that it has started, or else soon after."""
+    signal.setitimer(signal.ITIMER_REAL, TERM_SECONDS)
+    raise KeyboardInterrupt
 
 
 def _die_with_parent() -> None:
