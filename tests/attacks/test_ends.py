@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -65,3 +66,48 @@ def test_a_command_whose_process_is_killed_is_one_line_and_no_answer(tmp_path):
         _, shown = process.communicate(timeout=60)
     assert process.returncode == 3
     assert shown.startswith("error: nnfuzz show: its process was killed") and shown.count("\n") == 1
+
+
+def family(token: str) -> set[int]:
+    """The processes that have a variable of this value in their environment."""
+    found = set()
+    for place in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if token.encode() in (place / "environ").read_bytes():
+                found.add(int(place.name))
+    return found
+
+
+@pytest.fixture
+def fuzzing(tmp_path):
+    """A campaign in its first steps, and what all of its processes have in their environment."""
+    token = f"ENDS={os.getpid()}-{tmp_path}"
+    command = [*NNFUZZ, "fuzz", "-b", "onnxruntime", "--out", "campaign", "--time", "10m"]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env={**os.environ, "ENDS": token.partition("=")[2]},
+    )  # fmt: skip
+    with process:
+        while not process.stdout.readline().startswith("fuzzing "):
+            assert process.poll() is None
+        yield process, token
+        process.kill()
+
+
+def test_sigterm_ends_a_command_within_five_seconds_with_its_children(fuzzing):
+    process, token = fuzzing
+    begun = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    shown, _ = process.communicate(timeout=60)
+    assert time.monotonic() - begun < 5.0 and "Traceback" not in shown
+    end = time.monotonic() + 10
+    while family(token) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert not family(token)
+
+
+def test_ctrl_c_before_the_first_command_runs_shows_no_traceback():
+    """Python itself is ended by it until a command answers it."""
+    script = "import os, signal, nnfuzz.__main__; os.kill(os.getpid(), signal.SIGINT); print('on')"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
