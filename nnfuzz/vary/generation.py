@@ -163,7 +163,8 @@ class Motifs(Variation):
     def planned(self, test: VariedTest, plan: GraphPlan, rng: random.Random) -> GraphPlan:
         if test.index is None or plan.turns or _keeps_to_focus(test):
             return plan
-        return replace(plan, turns=motif_turns(test.catalog, test.seed, test.turn))
+        aimed = bool(test.config.focus)
+        return replace(plan, turns=motif_turns(test.catalog, test.seed, test.turn, aimed))
 
     def grown(
         self, draft: CaseDraft, plan: GraphPlan, made: Generated, rng: random.Random
