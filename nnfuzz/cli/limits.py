@@ -118,16 +118,20 @@ def _die_with_parent() -> None:
 
 
 def _ended(child: int, signals: set[signal.Signals]) -> int:
-    """Waits for the child, and forwards signals to it: its exit code, or minus its signal."""
+    """Waits for the child, and forwards signals to it: its exit code, or minus its signal; minus
+    SIGTERM if it got that, whatever it made of it.
+    """
+    terminated = False
     while True:
         came = signal.sigwaitinfo(signals)
         if came.si_signo != signal.SIGCHLD:
+            terminated |= came.si_signo == signal.SIGTERM
             if came.si_code != _FROM_TERMINAL:
                 os.kill(child, came.si_signo)
             continue
         pid, status = os.waitpid(child, os.WNOHANG)
         if pid:
-            return os.waitstatus_to_exitcode(status)
+            return -signal.SIGTERM if terminated else os.waitstatus_to_exitcode(status)
 
 
 def _end(code: int, name: str, memory: int) -> NoReturn:
