@@ -53,10 +53,14 @@ def write_atomically(path: Path, data: bytes) -> None:
 def _draft(path: Path, data: bytes) -> Path:
     """Writes a file beside a path, with the rights that the umask leaves; returns its name."""
     name = path.parent / f"{PARTIAL}{secrets.token_hex(8)}"
-    with open(name, "xb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with open(name, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        name.unlink(missing_ok=True)  # on a full disk it would take the last of the space
+        raise
     return name
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import subprocess
@@ -11,6 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
+
+from nnfuzz.base.files import atomic_folder, write_atomically
 
 NNFUZZ = [sys.executable, "-m", "nnfuzz"]
 
@@ -111,3 +114,24 @@ def test_ctrl_c_before_the_first_command_runs_shows_no_traceback():
     script = "import os, signal, nnfuzz.__main__; os.kill(os.getpid(), signal.SIGINT); print('on')"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+def test_a_full_disk_keeps_no_draft_of_a_file(tmp_path, monkeypatch):
+    def full(number):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_atomically(tmp_path / "summary.json", b"{}")
+    assert not [*tmp_path.iterdir()]
+
+
+def test_files_have_the_rights_that_the_umask_leaves(tmp_path):
+    before = os.umask(0o077)
+    try:
+        write_atomically(tmp_path / "summary.json", b"{}")
+        with atomic_folder(tmp_path / "finding") as made:
+            (made / "model.onnx").write_bytes(b"")
+    finally:
+        os.umask(before)
+    assert not any(path.stat().st_mode & 0o077 for path in tmp_path.rglob("*"))
