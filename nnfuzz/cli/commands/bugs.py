@@ -253,7 +253,7 @@ def export(
     nnfuzz bugs export onnxruntime/mismatch-reducesum-2f0367 --out tests
 
     A test runs the bug's script, which is put into a folder beside it. A bug without a script, or
-    for node tests without a model, is skipped with a message; exit code 1 if nothing was written.
+    for node tests without a finding, is skipped with a message; exit code 1 if nothing was written.
     """
     if style not in (PYTEST, NODE_TEST):
         raise UsageError(f"there is no style {style!r}: {PYTEST}, {NODE_TEST}")
