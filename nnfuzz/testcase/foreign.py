@@ -20,10 +20,11 @@ from nnfuzz.base.packed_values import PackingKind, packing_of
 from nnfuzz.ir.graph import Graph, pruned
 from nnfuzz.ir.opset_imports import OWN_DOMAINS
 from nnfuzz.materialize.importing import ImportedModel, import_onnx, rename
+from nnfuzz.materialize.inference import READ_SHAPES
 from nnfuzz.materialize.module import execute, tensors
 from nnfuzz.materialize.opsets import READ_FROM, opset_range
 from nnfuzz.materialize.pinning import UNKNOWN_SIZE
-from nnfuzz.materialize.static import NothingComputed, OnnxImportError
+from nnfuzz.materialize.static import OnnxImportError
 from nnfuzz.materialize.walk import qualified_name, reads
 from nnfuzz.operators.carriers import array
 from nnfuzz.operators.registry import OpRegistry
@@ -113,8 +114,7 @@ def _case(
     try:
         imported = import_onnx(shaped, registry, opset, inputs or {}, LARGEST)
     except OnnxImportError as error:
-        kind = NoReference if isinstance(error, NothingComputed) else ModelError
-        raise kind(f"the model cannot be imported: {error}") from error
+        raise NoReference(f"the model cannot be imported: {error}") from error
     data = model.SerializeToString()
     declared, outputs = checked_interface(data, inputs)
     graph = _graph(imported, declared, outputs, model)
@@ -187,7 +187,7 @@ def _graph(
     model: onnx.ModelProto,
 ) -> Graph:
     """The graph of the model's outputs, with the names of the model; without outputs that need
-    values that only a compiler can compute. Raises: NoReference, ModelError if none is left.
+    values that only a compiler can compute. Raises: NoReference if none is left.
     """
     rename(imported.graph, imported.names)
     full, computed = imported.graph, imported.graph.producer()
@@ -197,10 +197,10 @@ def _graph(
     if not known and imported.lost:
         raise NoReference(_lost(imported.lost, model))
     if not wanted:
-        raise ModelError("no output of the model is computed from its inputs")
+        raise NoReference("no output of the model is computed from its inputs")
     if not known:
         drawn = ", ".join(sorted(foreign))
-        raise ModelError(f"the model draws random numbers ({drawn}), so nothing can be compared")
+        raise NoReference(f"the elements of {drawn} are random, or do not depend on the inputs")
     return _part(full, known)
 
 
@@ -223,6 +223,25 @@ def computed(model: bytes) -> frozenset[str]:
     """The values that nodes of a model's main graph compute."""
     nodes = onnx.load_model_from_string(model).graph.node
     return frozenset(name for node in nodes for name in node.output)
+
+
+def with_values(model: bytes) -> bytes:
+    """The model with every value as an output that its main graph computes from its inputs'
+    elements. New outputs have the types that ONNX infers, if any.
+    """
+    proto = onnx.load_model_from_string(model)
+    with suppress(Exception):  # ONNX raises many kinds, even for models that compilers accept
+        proto = onnx.shape_inference.infer_shapes(proto)
+    graph = proto.graph
+    types = {value.name: value for value in graph.value_info}
+    live = {value.name for value in graph.input} - {tensor.name for tensor in graph.initializer}
+    known = {value.name for value in graph.output}
+    for node in graph.node:
+        if node.op_type not in READ_SHAPES and not live.isdisjoint(reads(node)):
+            live.update(filter(None, node.output))
+    names = [n for node in graph.node for n in node.output if n in live and n not in known]
+    graph.output.extend(types.get(name) or onnx.ValueInfoProto(name=name) for name in names)
+    return proto.SerializeToString()
 
 
 def with_outputs(
@@ -283,7 +302,7 @@ def _fit(value: np.ndarray, graph: Graph, name: str) -> np.ndarray:
 
 
 def _searched(graph: Graph, weights: Arrays, seed: int, model: onnx.ModelProto) -> Arrays:
-    """Valid inputs beside the model's own weights. Raises: ModelError."""
+    """Valid inputs beside the model's own weights. Raises: NoReference."""
     try:
         return search_inputs(graph, weights, seed)
     except NoInputs as error:
@@ -295,7 +314,7 @@ def _searched(graph: Graph, weights: Arrays, seed: int, model: onnx.ModelProto) 
                 _named(model, node) if node else f"{at.op.name}, which computes {at.outputs[0]!r}"
             )
             message = f"no valid inputs are found: {where}: {message}"
-        raise ModelError(
+        raise NoReference(
             f"{message}; give inputs of your own (--inputs FILE.npz, or inputs=)"
         ) from error
 
@@ -315,7 +334,7 @@ def _check_shapes(graph: Graph, inputs: Arrays, constants: Arrays) -> None:
         if name in graph.inputs and given.shape != graph.type(name).shape:
             raise ModelError(f"input {name!r} is {list(given.shape)}, not {graph.type(name)!r}")
         if name in constants and not np.array_equal(given, constants[name]):
-            raise ModelError(
+            raise NoReference(
                 f"input {name!r} decides on shapes and was taken as {constants[name].tolist()}: "
                 "make it a constant of the model"
             )
@@ -326,5 +345,5 @@ def _expected(graph: Graph, params: Arrays) -> dict[str, np.ndarray]:
     try:
         values = execute(graph, tensors(wanted))
     except Exception as error:  # PyTorch may raise anything for these inputs
-        raise ModelError(f"PyTorch cannot run the model on these inputs: {error}") from error
+        raise NoReference(f"PyTorch cannot run the model on these inputs: {error}") from error
     return {name: array(values[name], graph.type(name).dtype) for name in graph.outputs}

@@ -12,7 +12,7 @@ import typer
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.target import Target, TargetError
-from nnfuzz.base.untrusted import read_bytes, read_model, read_npz
+from nnfuzz.base.untrusted import read_bytes, read_npz
 from nnfuzz.campaign.configuration import chosen_backends
 from nnfuzz.cli.errors import (
     FAULT,
@@ -29,9 +29,9 @@ from nnfuzz.cli.options import CRITERION, MODELS, REPORTED, Backends, Levels, Pl
 from nnfuzz.cli.progress import phases
 from nnfuzz.compare.criterion import CriterionError
 from nnfuzz.corpus.layout import interface, read_tensors
-from nnfuzz.library.checking import case_to_check, check_model, installed_compilers
+from nnfuzz.library.checking import check_model, installed_compilers
 from nnfuzz.library.model_check import ModelCheck
-from nnfuzz.testcase.case import ModelError
+from nnfuzz.testcase.case import ModelError, NoReference
 
 SECONDS = 600.0
 """CPU time per core to import a model, to find inputs for it, and to compute its reference."""
@@ -113,16 +113,24 @@ def check(
             save.mkdir(parents=True, exist_ok=True)
     try:
         targets = _targets(backend or [], listed(level), plugin or [])
+        own = _inputs(inputs, file) if inputs else None
         with phases() as watch:
-            watch("reading the model")
-            with computing(SECONDS * (os.cpu_count() or 1)):
-                own = _inputs(inputs, file) if inputs else None
-                case = case_to_check(read_model(file), own, seed, plugin or [])
             result = check_model(
-                case, targets, tolerance=tolerance, plugins=plugin or [], watch=watch
+                file,
+                targets,
+                own,
+                tolerance=tolerance,
+                seed=seed,
+                plugins=plugin or [],
+                watch=watch,
+                reading=computing(SECONDS * (os.cpu_count() or 1)),
             )
+    except NoReference as error:
+        typer.echo(f"not compared: {file}: {error}")
+        raise typer.Exit(NOT_COMPARED) from error
     except (ModelError, CriterionError, TargetError) as error:
-        raise UsageError(f"{file}: {error}") from error
+        text = str(error)
+        raise UsageError(text if str(file) in text else f"{file}: {text}") from error
     try:
         if save is not None:
             with writing(save):
