@@ -165,7 +165,8 @@ def _tensor_spec(value: Any) -> TensorSpec:
     tensor = value.type.tensor_type
     if not tensor.elem_type:
         raise InputError(f"{value.name!r} is not a tensor of a declared dtype")
-    shape = tuple(d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)
+    dims = ((d.HasField("dim_value"), d.dim_value) for d in tensor.shape.dim)
+    shape = tuple(size if known and size >= 0 else None for known, size in dims)  # -1 is open
     dtype = np.dtype(tensor_dtype_to_np_dtype(tensor.elem_type))
     return TensorSpec(np.dtype(str) if dtype.hasobject else dtype, shape)
 

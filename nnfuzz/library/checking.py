@@ -180,8 +180,10 @@ def _that_runs(
     if nnfuzz can compute the model for these inputs.
     """
     for case in chain([first], others):
-        outputs = (o.outputs or {} for o in run.once(case).outcomes)
-        if any(array.size for own in outputs for array in own.values()):
+        outcomes = run.once(case).outcomes
+        if any(o.kind is OutcomeKind.TIMEOUT for o in outcomes):
+            return case
+        if any(array.size for o in outcomes for array in (o.outputs or {}).values()):
             with suppress(ModelError):
                 return case_from_onnx(case.model, case.inputs, plugins=plugins)
             return case
