@@ -1,5 +1,4 @@
-"""ONNX Runtime with one wrong kernel: the node that computes `value` returns 3 % too much, an integer
-1 too much, or the opposite truth value."""  # fmt: skip
+"""ONNX Runtime with one wrong kernel: floats are 3 % too large, integers 1, truth values wrong."""
 
 from __future__ import annotations
 
