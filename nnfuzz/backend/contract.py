@@ -563,18 +563,22 @@ class Executable:
                 raise OutputError(f"output {name!r} is missing")
         if surplus := [name for name in returned if name not in wanted]:
             raise OutputError(f"{surplus[0]!r} was returned, which is no output of the model")
-        loose = self.imported.loose
-        tensors = {name: returned[name] for name in wanted if name not in loose}
-        try:
-            tensors |= {n: array for name in loose for n, array in elements(name, returned[name])}
-        except PackingError as error:
-            raise OutputError(str(error)) from error
-        for name, value in tensors.items():
-            if not isinstance(value, np.ndarray):
+        arrays: dict[str, np.ndarray] = {}
+        for name in wanted:
+            value, loose = returned[name], name in self.imported.loose
+            if not loose and not isinstance(value, np.ndarray):
                 raise OutputError(f"output {name!r} is {type(value).__name__}, not a numpy array")
-            if not has_wire_form(value.dtype):
-                raise OutputError(f"output {name!r} has dtype {value.dtype}, which no tensor has")
-        return tensors
+            try:
+                own = dict(elements(name, value) if loose else [(name, value)])
+            except PackingError as error:
+                raise OutputError(str(error)) from error
+            for array in own.values():
+                if not has_wire_form(array.dtype) or (array.dtype.kind == "U" and not loose):
+                    raise OutputError(
+                        f"output {name!r} has dtype {array.dtype}, which no tensor has"
+                    )
+            arrays |= own
+        return arrays
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

@@ -19,6 +19,7 @@ from nnfuzz.backend.numeric import strange
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.target import CPU, DIRECT, ONNX, Target
+from nnfuzz.base.threads import one_thread
 from nnfuzz.compare.contradiction import groups_that_agree
 from nnfuzz.compare.mismatch import ENOUGH, Contradiction, Mismatch
 from nnfuzz.experiment.result import Result
@@ -86,7 +87,7 @@ def check_model(
     plugins = list(plugins)
     criterion = Criterion.parse(tolerance) if tolerance else None
     watch("reading the model")
-    with reading or nullcontext():
+    with reading or nullcontext(), one_thread():  # threads wait for each other on busy machines
         if isinstance(model, TestCase):
             cases, why = iter([model]), ""
         else:
@@ -176,14 +177,15 @@ def cases_to_check(
 def _that_runs(
     run: Experiment, first: TestCase, others: Iterator[TestCase], plugins: Sequence[str | Path]
 ) -> TestCase:
-    """The first of some cases of a model that runs and has elements in its outputs. With a graph,
-    if nnfuzz can compute the model for these inputs.
+    """The first of some cases of a model that runs, with elements in outputs wherever it does. With
+    a graph, if nnfuzz can compute the model for these inputs.
     """
     for case in chain([first], others):
         outcomes = run.once(case).outcomes
         if any(o.kind is OutcomeKind.TIMEOUT for o in outcomes):
             return case
-        if any(array.size for o in outcomes for array in (o.outputs or {}).values()):
+        ran = [o.outputs.values() for o in outcomes if o.outputs is not None]
+        if ran and all(any(array.size for array in arrays) for arrays in ran):
             with suppress(ModelError):
                 return case_from_onnx(case.model, case.inputs, plugins=plugins)
             return case

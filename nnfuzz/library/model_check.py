@@ -55,8 +55,6 @@ class Computed:
             text = self.said
         elif self.wrong:
             text = f"WRONG: {self.wrong}{_ulps(self.wrong)}"
-        elif self.state == OutputState.AGREES:
-            text = "nobody knows the truth, and all agree"
         elif self.state == OutputState.RIGHT and self.ulp:
             text = f"right, {_brief(self.ulp)} units in the last place at most"
         if self.beyond is not None:
@@ -119,7 +117,8 @@ class Output:
         why = f" ({'; '.join(self.why)})" if self.why else ""
         if self.agree:
             asked = " and onnx.reference" if ARBITER in self.agree else ""
-            why += f"; {len(self.agree) - bool(asked)} targets{asked} agree"
+            count = len(self.agree) - bool(asked)
+            why += f"; {count} target{'s' * (count > 1)}{asked} agree, and nobody knows the truth"
         return f"{self.shown_share} compared{why}" if self.share else f"without reference{why}"
 
     @property

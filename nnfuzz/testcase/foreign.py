@@ -48,6 +48,7 @@ def case_of_model(
     Dimensions that the model leaves open are those of the given inputs, or else chosen; larger ones
     if the model does not run at those. Raises: ModelError.
     """
+    model = _without_negative_sizes(model)
     try:
         return _case(model, _at_shapes(model, inputs or {}), registry, inputs, seed)
     except ModelError:
@@ -57,15 +58,33 @@ def case_of_model(
         raise
 
 
+def _without_negative_sizes(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with open dimensions where its inputs have negative ones, as some exporters write
+    them; itself if it has none.
+    """
+    if all(d.dim_value >= 0 for v in model.graph.input for d in v.type.tensor_type.shape.dim):
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for value in (*copy.graph.input, *copy.graph.value_info, *copy.graph.output):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_value < 0:
+                dim.Clear()
+    return copy
+
+
 def checked_interface(
     data: bytes, inputs: Arrays | None
 ) -> tuple[dict[str, TensorSpec], tuple[str, ...]]:
     """The inputs that a model declares, and the names of its outputs.
 
-    Raises: ModelError, also if `inputs` do not fit.
+    Raises: NoReference if an input is no tensor; ModelError if `inputs` do not fit.
     """
     try:
         declared, outputs = read_interface(data)
+    except InputError as error:
+        raise NoReference(str(error)) from error
+    try:
         if inputs is not None:
             check_inputs(declared, inputs)
     except InputError as error:

@@ -12,7 +12,7 @@ import typer
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.target import Target, TargetError
-from nnfuzz.base.untrusted import read_bytes, read_npz
+from nnfuzz.base.untrusted import read_bytes, read_model, read_npz
 from nnfuzz.campaign.configuration import chosen_backends
 from nnfuzz.cli.errors import (
     FAULT,
@@ -103,9 +103,9 @@ def check(
     the report names the first wrong node, its worst element, and the pass that is to blame if it
     can be found. docs/CHECK.md explains the report.
 
-    Exit codes: 0 every output was compared and is right, 1 something is wrong, fails, or is beyond
-    your tolerance, 2 wrong usage, or no inputs, 3 a fault of nnfuzz itself, 4 an output was not
-    compared, or less than nine tenths of it.
+    Exit codes: 0 every output is right, or all agree on it where nobody knows the truth, 1
+    something is wrong, fails, or is beyond your tolerance, 2 wrong usage, or no valid model, 3 a
+    fault of nnfuzz itself, 4 an output was not compared, or less than nine tenths of it.
     """
     file = _model_file(model)
     if save is not None:
@@ -113,24 +113,25 @@ def check(
             save.mkdir(parents=True, exist_ok=True)
     try:
         targets = _targets(backend or [], listed(level), plugin or [])
-        own = _inputs(inputs, file) if inputs else None
+        own, limit = _inputs(inputs, file) if inputs else None, SECONDS * (os.cpu_count() or 1)
         with phases() as watch:
+            with computing(limit):
+                read = read_model(file)
             result = check_model(
-                file,
+                read,
                 targets,
                 own,
                 tolerance=tolerance,
                 seed=seed,
                 plugins=plugin or [],
                 watch=watch,
-                reading=computing(SECONDS * (os.cpu_count() or 1)),
+                reading=computing(limit),
             )
     except NoReference as error:
         typer.echo(f"not compared: {file}: {error}")
         raise typer.Exit(NOT_COMPARED) from error
     except (ModelError, CriterionError, TargetError) as error:
-        text = str(error)
-        raise UsageError(text if str(file) in text else f"{file}: {text}") from error
+        raise UsageError(f"{file}: {error}") from error
     try:
         if save is not None:
             with writing(save):
