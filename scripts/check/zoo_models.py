@@ -68,7 +68,7 @@ def learned() -> Made:
     targets = {"kinds": kinds, "two": two, "number": number, "names": words.astype(str)}
     for i, line in enumerate(LEARNED.strip().splitlines()):
         text, kind = line.split(" | ")
-        own, options = eval(text, sklearn), {}  # noqa: S307: of the lines above
+        own, options = eval(text, sklearn), {}
         if kind in ("words", "text"):
             shape = [None, 1] if kind == "words" else [None]
             ends = [("s", StringTensorType(shape))]
@@ -112,10 +112,6 @@ def modules() -> dict[str, tuple[Any, tuple[Any, ...]]]:
         x = f.max_pool2d(m.stem(x), 2)
         return m.head(f.relu(x + m.b(m.a(x))).mean((2, 3)))
 
-    def squeeze(m: Any, x: Any) -> Any:
-        x = f.hardswish(m.depth(m.wide(x)))
-        return f.pixel_shuffle(m.out(x * f.hardsigmoid(m.gate(f.adaptive_avg_pool2d(x, 1)))), 2)
-
     def unet(m: Any, x: Any) -> Any:
         skip = m.a(x)
         y = m.c(torch.cat([m.up(m.b(f.avg_pool2d(skip, 2))), skip], 1))
@@ -142,14 +138,6 @@ def modules() -> dict[str, tuple[Any, tuple[Any, ...]]]:
         x = x + m.out(y.transpose(1, 2).reshape(*ids.shape, 32))
         return m.head(x + m.down(f.silu(m.gate(norm(x))) * m.up(norm(x))))
 
-    def patches(m: Any, x: Any) -> Any:
-        x = torch.roll(m.cut(x), (1, 1), (2, 3)).flatten(2).transpose(1, 2)
-        return m.head(m.layer(x).mean(1)).softmax(-1)
-
-    def sound(m: Any, x: Any) -> Any:
-        y = f.leaky_relu(m.norm(m.b(f.elu(m.a(x)))))
-        return m.gru(y.permute(2, 0, 1))[1].sigmoid()
-
     def detector(m: Any, x: Any) -> Any:
         x = m.body(x)
         low, size = m.boxes(x).flatten(2).transpose(1, 2).sigmoid().split(2, -1)
@@ -162,8 +150,6 @@ def modules() -> dict[str, tuple[Any, tuple[Any, ...]]]:
     own = {
         "residual": (residual, [image], {"stem": conv(3, 16, 7, stride=2), "a": conv(16, 16),
                                          "b": conv(16, 16), "head": line(16, 10)}),
-        "squeeze": (squeeze, [image], {"wide": conv(3, 24, 1), "depth": conv(24, 24, groups=24),
-                                       "gate": nn.Conv2d(24, 24, 1), "out": nn.Conv2d(24, 8, 1)}),
         "unet": (unet, [image], {"a": conv(3, 8), "b": conv(8, 16), "c": conv(16, 4),
                                  "up": nn.ConvTranspose2d(16, 8, 2, 2), "end": nn.Conv2d(4, 2, 1)}),
         **{kind.lower(): (lambda m, ids: f.log_softmax(m.head(m.cell(m.embed(ids))[0]), -1), [ids],
@@ -175,11 +161,6 @@ def modules() -> dict[str, tuple[Any, tuple[Any, ...]]]:
         "decoder": (decoder, [ids], {"words": both(60, 32), "qkv": line(32, 96),
                                      "out": line(32, 32), "gate": line(32, 64), "up": line(32, 64),
                                      "down": line(64, 32), "head": line(32, 60)}),
-        "patches": (patches, [image], {"cut": nn.Conv2d(3, 32, 4, 4), "head": line(32, 7),
-                                       "layer": nn.TransformerEncoderLayer(
-                                           32, 4, 64, 0.0, "gelu", batch_first=True)}),
-        "sound": (sound, [torch.randn(1, 1, 400)], {"a": nn.Conv1d(1, 8, 9, 4), "b": nn.Conv1d(
-            8, 8, 3, padding=2, dilation=2), "norm": nn.GroupNorm(2, 8), "gru": nn.GRU(8, 6)}),
         "detector": (detector, [image], {"body": conv(3, 16, stride=2),
                                          "boxes": nn.Conv2d(16, 4, 1),
                                          "scores": nn.Conv2d(16, 2, 1)}),
@@ -199,7 +180,7 @@ def exported() -> Made:
             torch.onnx.export(module.eval(), inputs, str(file), **more)
         if name == "detector":
             yield "torch-detector-nms", with_suppression(onnx.load(file))
-        if name in ("residual", "unet", "lstm", "encoder", "sound"):
+        if name in ("residual", "unet", "lstm", "encoder"):
             yield from quantised(name, file, inputs)
 
 

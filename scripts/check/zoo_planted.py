@@ -11,9 +11,9 @@ from backends.onnxruntime import OnnxRuntime
 from nnfuzz.backend.contract import option
 from nnfuzz.backend.registry import backend
 
-FACTOR = 1.03
 FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)
 INTEGERS = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT32, TensorProto.INT64)
+PLANTABLE = (*FLOATS, *INTEGERS, TensorProto.BOOL)
 
 
 def types(model: onnx.ModelProto) -> dict[str, int]:
@@ -33,7 +33,7 @@ def wrong_at(model: onnx.ModelProto, value: str) -> None:
         added = [helper.make_node("Not", [right], [value])]
     else:
         wide = code if code in FLOATS else TensorProto.INT64
-        kind, number = ("Mul", FACTOR) if code in FLOATS else ("Add", 1)
+        kind, number = ("Mul", 1.03) if code in FLOATS else ("Add", 1)
         model.graph.initializer.append(helper.make_tensor(f"{value}/by", wide, [], [number]))
         added = [
             helper.make_node("Cast", [right], [f"{value}/wide"], to=wide),
