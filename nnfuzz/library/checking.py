@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
 MESSAGE = 400  # characters of a compiler's message
 UNREACHED = ("nnfuzz cannot compute what it needs, or no input decides on it",)
-RUNNING = (Stage.EXECUTE,)
-"""Stages in which a compiler may fail for inputs that were guessed."""
 FUSED = "right if every value is an output: it takes a fusion with nodes in front of it"
 ENDS = "the model up to this node fails in the same way, and without it does not"
 
@@ -99,12 +97,15 @@ def check_model(
         watch(f"running {', '.join(spec.label for spec in run.specs)}")
         if why and inputs is None:
             case = _that_runs(run, case, cases, plugins)
+        missing = "guessed inputs" if case.graph else "no reference"
+        notes = [f"note: {missing}: {why}"] if why else []
         result = run(case)
         own = _Examination(run, case, oracle, criterion, localise, watch)
         if values:
             own.look(_known(result))
-        guessed = not case.graph and inputs is None
-        found = [f for f in run.findings(result) if not (guessed and f.failure.stage in RUNNING)]
+        found = run.findings(result)
+        if not case.graph and inputs is None:  # it may be the guessed inputs' fault
+            found = [one for one in found if one.failure.stage is not Stage.EXECUTE]
         places = [own.place(finding) for finding in found]
         places += [own.place(finding, hidden=True) for finding in own.hidden(result)]
         outputs = own.outputs(result)
@@ -123,14 +124,7 @@ def check_model(
         own.values,
         tuple(places),
         str(criterion or ""),
-        (
-            *(
-                [f"note: {'guessed inputs' if case.graph else 'no reference'}: {why}"]
-                if why
-                else ()
-            ),
-            *_notes(result),
-        ),
+        (*notes, *_notes(result)),
         {label(o.target): _message(o) for o in result.outcomes if o.outputs is None},
     )
 
@@ -186,7 +180,7 @@ def _that_runs(
             return case
         ran = [o.outputs.values() for o in outcomes if o.outputs is not None]
         if ran and all(any(array.size for array in arrays) for arrays in ran):
-            with suppress(ModelError):
+            with suppress(ModelError), one_thread():
                 return case_from_onnx(case.model, case.inputs, plugins=plugins)
             return case
     return first

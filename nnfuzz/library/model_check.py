@@ -241,13 +241,18 @@ class ModelCheck:
         parts = [f"{len(bad)} of {total} targets fail"] if bad else []
         parts += [f"{len(idle)} of {total} targets do not run it"] if idle else []
         differing = ", ".join(output.name for output in self.outputs if output.differs)
-        first = next((f", first at {v.maker}" for v in self.values if v.differs), "")
-        parts += [f"targets differ on {differing}{first}"] if differing else []
+        odd = [v for v in self.values if v.differs]
+        odd.sort(key=lambda v: len([group for group in v.groups if {*group} - {ARBITER}]) < 2)
+        first = f"first at {odd[0].maker}" if odd else ""
+        if differing:
+            parts.append(f"targets differ on {differing}{', ' * bool(first)}{first}")
+        elif first and not bad:
+            parts.append(f"inside of the model, targets or onnx.reference differ, {first}")
         few = [output for output in self.outputs if output.share < ENOUGH]
         for text, names in by_text((output.name, output.coverage) for output in few):
             parts.append(f"{', '.join(names)} {'are' if len(names) > 1 else 'is'} {text}")
-        if odd := ", ".join(self.contradicted):
-            parts.append(f"nnfuzz and onnx.reference differ on {odd}, a fault of nnfuzz")
+        if contradicted := ", ".join(self.contradicted):
+            parts.append(f"nnfuzz and onnx.reference differ on {contradicted}, a fault of nnfuzz")
         if self.failed and not bad:
             parts.append(f"some targets are beyond your tolerance {self.criterion}")
         return f"{self.verdict}: {'; '.join(parts) or f'all outputs on all {total} targets'}"
