@@ -239,9 +239,12 @@ def _lost(lost: Sequence[tuple[str, str]], model: onnx.ModelProto) -> str:
 
 
 def computed(model: bytes) -> frozenset[str]:
-    """The values that nodes of a model's main graph compute."""
-    nodes = onnx.load_model_from_string(model).graph.node
-    return frozenset(name for node in nodes for name in node.output)
+    """The outputs of a model, and the values that nodes of its main graph compute and read. A mask
+    of Dropout that nobody reads had another dtype before opset 10 than nnfuzz's.
+    """
+    graph = onnx.load_model_from_string(model).graph
+    used = {value.name for value in graph.output}.union(*map(reads, graph.node))
+    return frozenset(name for node in graph.node for name in node.output if name in used)
 
 
 def with_values(model: bytes) -> bytes:
@@ -249,10 +252,7 @@ def with_values(model: bytes) -> bytes:
     elements. New outputs have the types that ONNX infers, if any.
     """
     proto = onnx.load_model_from_string(model)
-    with suppress(Exception):  # ONNX raises many kinds, even for models that compilers accept
-        proto = onnx.shape_inference.infer_shapes(proto)
-    graph = proto.graph
-    types = {value.name: value for value in graph.value_info}
+    graph, types = proto.graph, _inferred(proto)
     live = {value.name for value in graph.input} - {tensor.name for tensor in graph.initializer}
     known = {value.name for value in graph.output}
     for node in graph.node:
@@ -261,6 +261,13 @@ def with_values(model: bytes) -> bytes:
     names = [n for node in graph.node for n in node.output if n in live and n not in known]
     graph.output.extend(types.get(name) or onnx.ValueInfoProto(name=name) for name in names)
     return proto.SerializeToString()
+
+
+def _inferred(model: onnx.ModelProto) -> dict[str, onnx.ValueInfoProto]:
+    """The declarations of values inside of the main graph, as ONNX infers them from the model."""
+    with suppress(Exception):  # ONNX raises many kinds, even for models that compilers accept
+        model = onnx.shape_inference.infer_shapes(model)
+    return {value.name: value for value in model.graph.value_info}
 
 
 def with_outputs(
@@ -281,7 +288,7 @@ def with_outputs(
         if not needed.isdisjoint(node.output):
             kept.append(node)
             needed.update(reads(node))
-    own = {value.name: value for value in model.graph.output}
+    own = {**_inferred(model), **{value.name: value for value in model.graph.output}}
     del model.graph.output[:], model.graph.node[:]
     model.graph.node.extend(reversed(kept))
     model.graph.output.extend(own.get(name) or _declared(graph, name) for name in names)

@@ -140,7 +140,8 @@ def planted(file: Path, folder: Path) -> Row | None:
     where no node computes numbers of the inputs' elements.
     """
     model = onnx.load(file)
-    known, live = types(model), {value.name for value in model.graph.input}
+    known, weights = types(model), {tensor.name for tensor in model.graph.initializer}
+    live = {value.name for value in model.graph.input} - weights
     choices = []
     for node in model.graph.node:
         if node.op_type not in ("Shape", "Size") and not live.isdisjoint(node.input):
@@ -152,12 +153,17 @@ def planted(file: Path, folder: Path) -> Row | None:
     value, operator = random.Random(file.stem).choice(choices)
     targets = ["onnxruntime", Target(f"planted,value={value}")]
     row = checked(file, folder / "planted", targets, [str(HERE / "zoo_planted.py")])
-    places = [place["value"] for place in row.get("failures", ())]
+    own = [p for p in row.get("failures", ()) if any("planted" in name for name in p["targets"])]
+    places = [place["value"] for place in own]  # the compiler may have faults of its own, too
     for node in row.get("nodes", ()):
         sides = [{target.partition(" ")[0] for target in own} for own in node["groups"]]
         apart = sides and not any({"onnxruntime", "planted"} <= own for own in sides)
         places += [node["name"]] if apart else []
-    return row | {"operator": operator, "told": bool(places), "right": value in places[:1]}
+    return row | {
+        "operator": operator,
+        "told": bool(places),
+        "right": value in (places if own else places[:1]),
+    }
 
 
 def planted_table(rows: list[Row]) -> None:
