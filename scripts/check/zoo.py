@@ -17,7 +17,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,7 +28,8 @@ import onnx
 import nnfuzz
 import nnfuzz.testcase.bench  # loads PyTorch, once for all checks
 from nnfuzz.backend.target import Target
-from scripts.check.zoo_planted import PLANTABLE, types
+from tests.planted import onnx_runtime as planted_runtime
+from tests.planted.onnx_runtime import PLANTABLE, types
 
 HERE = Path(__file__).parent
 WITH_MODELS = ("silero-vad", "magika", "rapidocr-onnxruntime", "ddddocr", "nudenet")
@@ -84,7 +84,7 @@ def checked(
         return dict(json.loads(kept.read_text()))
     kept.parent.mkdir(exist_ok=True, parents=True)
     if not (child := os.fork()):
-        os.setpgid(0, 0)
+        signal.alarm(SECONDS)
         try:
             check = nnfuzz.check_model(file, targets, plugins=plugins)
             kept.with_suffix(".txt").write_text(str(check))
@@ -93,7 +93,7 @@ def checked(
             row = {"summary": f"{type(error).__name__}: {' '.join(str(error).split())}"}
         kept.write_text(json.dumps(row))
         os._exit(0)
-    usage = waited(child)
+    usage = os.wait4(child, 0)[2]
     row = json.loads(kept.read_text()) if kept.exists() else {"summary": "killed"}
     row |= {"name": file.stem, "gib": usage.ru_maxrss / (1 << 20)}
     row["cpu"] = usage.ru_utime + usage.ru_stime
@@ -102,33 +102,19 @@ def checked(
     return dict(row)
 
 
-def waited(child: int) -> Any:
-    """What a child has used with all of its own; it is ended after SECONDS."""
-    end = time.monotonic() + SECONDS
-    while not (done := os.wait4(child, os.WNOHANG))[0]:
-        if time.monotonic() > end:
-            os.killpg(child, signal.SIGKILL)
-        time.sleep(0.05)
-    return done[2]
-
-
 def table(rows: list[Row]) -> None:
     """Prints a line for each model, and the totals."""
-    refused, why, verdicts = Counter[str](), Counter[str](), Counter[str]()
-    shares: list[float] = []
+    refused, why, verdicts, shares = Counter[str](), Counter[str](), Counter[str](), [0.0][:0]
     for row in rows:
         outputs = row.get("outputs", [])
-        own = [1.0 if o["agree"] or o["share"] >= 0.9 else o["share"] for o in outputs]
-        shares += own or [0.0]
+        own = [1.0 if o["agree"] or o["share"] >= 0.9 else o["share"] for o in outputs] or [0.0]
+        shares += own
         refused.update([] if outputs else [row["summary"][:100]])
         why.update(text.partition(", at ")[0] for o in outputs if o["share"] < 0.9
                    for text in o["why"][:1])  # fmt: skip
-        verdict = row["summary"].partition(":")[0] if outputs else "refused"
-        verdicts[verdict] += 1
-        share = 100 * sum(own) / max(1, len(own))
-        print(
-            f"| {row['name']} | {share:.0f} % | {verdict} | {row['cpu']:.0f} | {row['gib']:.1f} |"
-        )
+        verdicts[verdict := row["summary"].partition(":")[0] if outputs else "refused"] += 1
+        cost = f"{sum(own) / len(own):.0%} | {row['cpu']:.0f} | {row['gib']:.1f}"
+        print(f"| {row['name']} | {verdict} | {cost} |")
     print(f"{len(rows)} models, {len(shares)} outputs, {sum(shares) / len(shares):.1%} compared or "
           f"agreed; CPU median {median(r['cpu'] for r in rows):.1f} s")  # fmt: skip
     for title, counts in ("verdicts", verdicts), ("refused", refused), ("no reference", why):
@@ -146,31 +132,25 @@ def planted(file: Path, folder: Path) -> Row | None:
     for node in model.graph.node:
         if node.op_type not in ("Shape", "Size") and not live.isdisjoint(node.input):
             live.update(node.output)
-            own = (name for name in node.output if known.get(name) in PLANTABLE)
-            choices += [(name, node.op_type) for name in own]
+            choices += [name for name in node.output if known.get(name) in PLANTABLE]
     if not choices:
         return None
-    value, operator = random.Random(file.stem).choice(choices)
+    value = random.Random(file.stem).choice(choices)
     targets = ["onnxruntime", Target(f"planted,value={value}")]
-    row = checked(file, folder / "planted", targets, [str(HERE / "zoo_planted.py")])
+    row = checked(file, folder / "planted", targets, [planted_runtime.__file__])
     own = [p for p in row.get("failures", ()) if any("planted" in name for name in p["targets"])]
     places = [place["value"] for place in own]  # the compiler may have faults of its own, too
     for node in row.get("nodes", ()):
         sides = [{target.partition(" ")[0] for target in own} for own in node["groups"]]
         apart = sides and not any({"onnxruntime", "planted"} <= own for own in sides)
         places += [node["name"]] if apart else []
-    return row | {
-        "operator": operator,
-        "told": bool(places),
-        "right": value in (places if own else places[:1]),
-    }
+    named = value in (places if own else places[:1])
+    return row | {"told": bool(places), "right": named}
 
 
 def planted_table(rows: list[Row]) -> None:
-    """Prints a line for each model whose wrong node is not named, and the totals."""
-    for row in rows:
-        if not row["right"]:
-            print(f"| {row['name']} | {row['operator']} | {row['summary'][:100]} |")
+    """Prints the models whose wrong node is not named, and the totals."""
+    print(*(f"{r['name']}: {r['summary']}" for r in rows if not r["right"]), sep="\n")
     told, right = (sum(row[key] for row in rows) for key in ("told", "right"))
     print(f"{len(rows)} planted, {told} told, {right} with the right node")
 
