@@ -5,7 +5,7 @@ the ways that ONNX admits and no model has.
     python -m scripts.check.spellings --read spellings.json Reshape Conv
 
 A way is: an attribute that is given or left out; an input that is left out, empty (a size of 0), a
-scalar or a vector of one element, an initializer, an input of the model, or computed by a node, and
+scalar or a vector of one element, a constant, an input of the model, or computed by a node, and
 its dtype. spellings.toml has the ways that are left out on purpose, with the reasons; each line of
 the result is a way without one. Exit status 1 if there is any.
 """
@@ -28,7 +28,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.library.generator import Generator
 
 REASONS = Path(__file__).with_suffix(".toml")
-VARIATIONS = {"exporter": "direct", "motifs": 1.5, "quantize": 0.1, "forms": 0.1, "dynamic": 0.1}
+VARIATIONS = {"motifs": 1.5, "quantize": 0.1, "spelled": 0.5, "forms": 0.1, "dynamic": 0.1}
 DTYPES = {f"tensor({TensorProto.DataType.Name(d.onnx).lower()})": d.value for d in DType}
 OPTIONAL = defs.OpSchema.FormalParameterOption.Optional
 
@@ -44,7 +44,8 @@ def written(model: onnx.ModelProto) -> Iterator[str]:
     }
     known |= {t.name: (t.data_type, list(t.dims)) for t in graph.initializer}
     sources = dict.fromkeys((v.name for v in graph.input), "input")
-    sources |= dict.fromkeys((t.name for t in graph.initializer), "initializer")
+    constants = [n.output[0] for n in graph.node if n.op_type == "Constant"]
+    sources |= dict.fromkeys((*constants, *(t.name for t in graph.initializer)), "constant")
     opset = {o.domain: o.version for o in model.opset_import}[""]
     for node in graph.node:
         if node.domain or not defs.has(node.op_type, ""):
@@ -88,7 +89,7 @@ def admitted(operators: Iterable[str]) -> Iterator[str]:
                     yield f"{operator} attribute {name} left out"
         for input_ in schema.inputs:
             where = f"{operator} input {input_.name}"
-            yield from (f"{where} {way}" for way in ("initializer", "input", "computed"))
+            yield from (f"{where} {way}" for way in ("constant", "input", "computed"))
             if input_.option == OPTIONAL:
                 yield f"{where} left out"
             for type_ in input_.types:
