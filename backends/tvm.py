@@ -50,7 +50,8 @@ _REQUIRED = frozenset(
 _UNSUPPORTED = re.compile(
     r"not (yet )?supported|not implemented|unsupported|only supports?\b|currently only"
     r"|only constant|must be a constant|missing outputs during conversion"
-    r"|must be \d+ for Relax frontend|requires the input tensor to have float dtype",
+    r"|must be \d+ for Relax frontend|requires the input tensor to have float dtype"
+    r"|unknown dtype `object`",
     re.IGNORECASE,
 )
 # Messages of the code generator and the runtime. That emit_te "now only supports Tensor that has

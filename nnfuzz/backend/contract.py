@@ -51,7 +51,7 @@ from nnfuzz.backend.complaint import (
 from nnfuzz.backend.interface import Arrays, ModelFile, OnnxModel, TensorSpec, check_inputs
 from nnfuzz.backend.target import CPU, EXPORTED, MODULE, ONNX, Pipeline, Target
 from nnfuzz.base.external_data import names_files
-from nnfuzz.base.packed_values import Packing, PackingError, packed, unpacked
+from nnfuzz.base.packed_values import Packing, PackingError, elements, packed, unpacked
 from nnfuzz.base.reading import MOST, Unreadable
 from nnfuzz.sandbox.wire import has_wire_form
 
@@ -195,7 +195,7 @@ class Imported:
 
     file: the file that the compiler may still read from; None if it got bytes. packed_inputs,
     packed_outputs: those of the file that are texts or maps of `inputs` and `outputs`.
-    loose: the outputs that are no tensors otherwise, which are returned and not compared.
+    loose: the outputs that are no tensors of numbers otherwise, whose elements are returned.
     """
 
     module: Any
@@ -563,13 +563,22 @@ class Executable:
                 raise OutputError(f"output {name!r} is missing")
         if surplus := [name for name in returned if name not in wanted]:
             raise OutputError(f"{surplus[0]!r} was returned, which is no output of the model")
-        tensors = {name: returned[name] for name in wanted if name not in self.imported.loose}
-        for name, value in tensors.items():
-            if not isinstance(value, np.ndarray):
+        arrays: dict[str, np.ndarray] = {}
+        for name in wanted:
+            value, loose = returned[name], name in self.imported.loose
+            if not loose and not isinstance(value, np.ndarray):
                 raise OutputError(f"output {name!r} is {type(value).__name__}, not a numpy array")
-            if not has_wire_form(value.dtype):
-                raise OutputError(f"output {name!r} has dtype {value.dtype}, which no tensor has")
-        return tensors
+            try:
+                own = dict(elements(name, value) if loose else [(name, value)])
+            except PackingError as error:
+                raise OutputError(str(error)) from error
+            for array in own.values():
+                if not has_wire_form(array.dtype) or (array.dtype.kind == "U" and not loose):
+                    raise OutputError(
+                        f"output {name!r} has dtype {array.dtype}, which no tensor has"
+                    )
+            arrays |= own
+        return arrays
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

@@ -18,8 +18,6 @@ from nnfuzz.base.external_data import write_model
 from nnfuzz.base.packed_values import Packing, packing_of
 
 Arrays = Mapping[str, np.ndarray]
-NO_TENSORS = ("sequence_type", "optional_type", "map_type")
-"""Kinds of types in ONNX."""
 
 
 class InputError(ValueError):
@@ -28,14 +26,14 @@ class InputError(ValueError):
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """dtype and shape of one input or output; None stands for a symbolic dimension."""
+    """dtype (`str` for text) and shape of one input or output; None for a symbolic dimension."""
 
     dtype: np.dtype
     shape: tuple[int | None, ...]
 
     def accepts(self, array: np.ndarray) -> bool:
         return (
-            array.dtype == self.dtype
+            (array.dtype == self.dtype or array.dtype.kind == self.dtype.kind == "U")
             and len(array.shape) == len(self.shape)
             and all(want in (None, have) for want, have in zip(self.shape, array.shape))
         )
@@ -99,10 +97,12 @@ class OnnxModel(bytes):
 
     @property
     def loose_outputs(self) -> frozenset[str]:
-        """Outputs that are no tensors and pack none of a known number."""
-        packed = self.packed_outputs
+        """Outputs that are not declared as tensors of numbers, and pack none of a known number."""
+        from onnx import TensorProto
+
+        packed, no_numbers = self.packed_outputs, (TensorProto.UNDEFINED, TensorProto.STRING)
         loose = (v for v in self._graph.output if v.name not in packed)
-        return frozenset(v.name for v in loose if v.type.WhichOneof("value") in NO_TENSORS)
+        return frozenset(v.name for v in loose if v.type.tensor_type.elem_type in no_numbers)
 
     @cached_property
     def packed_inputs(self) -> Packing:
@@ -165,8 +165,10 @@ def _tensor_spec(value: Any) -> TensorSpec:
     tensor = value.type.tensor_type
     if not tensor.elem_type:
         raise InputError(f"{value.name!r} is not a tensor of a declared dtype")
-    shape = tuple(d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)
-    return TensorSpec(np.dtype(tensor_dtype_to_np_dtype(tensor.elem_type)), shape)
+    dims = ((d.HasField("dim_value"), d.dim_value) for d in tensor.shape.dim)
+    shape = tuple(size if known and size >= 0 else None for known, size in dims)  # -1 is open
+    dtype = np.dtype(tensor_dtype_to_np_dtype(tensor.elem_type))
+    return TensorSpec(np.dtype(str) if dtype.hasobject else dtype, shape)
 
 
 def to_bytes(array: np.ndarray) -> bytes:

@@ -10,7 +10,7 @@ reads. Between the two stand `packed` and `unpacked`, which a backend's program 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -135,7 +135,30 @@ def evaluated(model: bytes, inputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
     evaluator = ReferenceEvaluator(proto)
     results = evaluator.run(None, packed(packing_of(proto.graph.input), inputs))
     named = dict(zip(evaluator.output_names, results, strict=True))
-    return unpacked(packing_of(proto.graph.output, proto.graph.node), named)
+    made = unpacked(packing_of(proto.graph.output, proto.graph.node), named)
+    return {part: array for name, value in made.items() for part, array in elements(name, value)}
+
+
+def elements(name: str, value: Any) -> Iterator[tuple[str, np.ndarray]]:
+    """The arrays in an output of any type, with names: of a sequence "s" these are "len(s)", "s[0]"
+    and so on, of a map "keys(m)" and "m[KEY]". Strings are arrays of text.
+
+    Raises: PackingError for a sparse tensor, or what is no value of ONNX.
+    """
+    if isinstance(value, Mapping):
+        yield from elements(f"keys({name})", np.array(list(value)))
+        for key, inner in value.items():
+            yield from elements(f"{name}[{key!r}]", inner)
+    elif isinstance(value, list | tuple) or value is None:
+        items = value or ()
+        yield f"len({name})", np.array(len(items))
+        for i, inner in enumerate(items):
+            yield from elements(f"{name}[{i}]", inner)
+    elif not isinstance(value, np.ndarray | np.generic | str | bool | int | float):
+        raise PackingError(f"output {name!r} is {type(value).__name__}, which holds no arrays")
+    else:
+        array = np.asarray(value)
+        yield name, array.astype(str) if array.dtype.kind in "OSU" else array
 
 
 def unpacked(packing: Packing, returned: Mapping[str, Any]) -> dict[str, Any]:

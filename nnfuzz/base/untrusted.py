@@ -359,8 +359,21 @@ def check_bounds(model: ModelProto, of: object = "the model") -> None:
 
 def check_sense(model: ModelProto, of: object = "the model") -> None:
     """Raises: Unusable for what ONNX forbids and its libraries do not survive in any order: an
-    attribute that a node has twice, a node that comes before one whose result it reads.
+    attribute that a node has twice, a node that comes before one whose result it reads; for names
+    with control characters, and for tensors of a dtype that ONNX does not have.
     """
+    from onnx import TensorProto
+
+    graph, dtypes = model.graph, {*TensorProto.DataType.values()}
+    ends = (*graph.input, *graph.output, *graph.value_info)
+    codes = [(v.name, v.type.tensor_type.elem_type) for v in ends]
+    for name, code in (*codes, *((t.name, t.data_type) for t in graph.initializer)):
+        if code not in dtypes:
+            raise Unusable(f"{of} makes no sense: {name!r} has the dtype {code}, which is unknown")
+    names = [name for node in all_nodes(graph.node) for name in (node.name, *node.output)]
+    for name in (*names, *(name for name, _ in codes)):
+        if not name.isprintable():
+            raise Unusable(f"{of} makes no sense: the name {name!a} has control characters")
     for nodes in (model.graph.node, *(function.node for function in model.functions)):
         for node in all_nodes(nodes):
             twice = [n for n, k in Counter(a.name for a in node.attribute).items() if k > 1]

@@ -28,8 +28,8 @@ def groups_that_agree(
     """Groups of keys whose arrays agree, the largest group first.
 
     Two comparable elements agree if they differ by at most the width of the envelope. Incomparable
-    elements, and all elements if there is no envelope, agree if discrete ones are equal and floats
-    differ by at most sqrt(unit roundoff) times the largest element. NaN agrees with NaN.
+    elements, and all elements if there is no envelope, agree if discrete ones and texts are equal
+    and floats differ by at most sqrt(unit roundoff) times the largest element. NaN agrees with NaN.
     """
     slack: np.ndarray | float = _half_the_digits(arrays)
     if envelope is not None:
@@ -48,14 +48,17 @@ def groups_that_agree(
 
 
 def _half_the_digits(arrays: Mapping[Key, np.ndarray]) -> float:
-    wide = [_wide(array) for array in arrays.values()]
+    numbers = [array for array in arrays.values() if array.dtype.kind != "U"]
+    wide = map(_wide, numbers)
     largest = max((np.abs(a[np.isfinite(a)]).max(initial=0.0) for a in wide), default=0.0)
-    dtypes = (DType.of(array.dtype) for array in arrays.values())
+    dtypes = (DType.of(array.dtype) for array in numbers)
     roundoff = max((dtype.unit_roundoff for dtype in dtypes if dtype.is_float), default=0.0)
     return float(np.sqrt(roundoff) * largest)
 
 
 def _agree(one: np.ndarray, other: np.ndarray, slack: np.ndarray | float) -> bool:
+    if "U" in (one.dtype.kind, other.dtype.kind):
+        return one.dtype.kind == other.dtype.kind and np.array_equal(one, other)
     if one.dtype != other.dtype or one.shape != other.shape:
         return False
     a, b = _wide(one), _wide(other)

@@ -27,6 +27,8 @@ FLOAT_CHOICES: tuple[Range, ...] = (
 )  # fmt: skip
 INTEGER_CHOICES: tuple[Range, ...] = ((-8, 8), (1, 9), (-9, -1), (0, 3), (1, 1), (10, 99))
 BOOL_CHOICES: tuple[Range, ...] = ((0, 1), (1, 1), (0, 0))
+MANY = 64
+"""The most inputs of a node for which ranges are tried: a Sum of foreign models may have 3,000."""
 TRIALS = 24
 """Random combinations of ranges tried per node."""
 SAMPLES = 33
@@ -86,6 +88,8 @@ def _add_hints(
         found.update((n, h) for n, h in zip(node.inputs, have) if h != ANY_RANGE)
         if wanted is None:
             return
+    if len(dtypes) > MANY:
+        return
     options = _options(node.op, dtypes, have)
     if not all(options):
         return

@@ -3,30 +3,35 @@ wrong?"""
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nnfuzz.backend.numeric import strange
-from nnfuzz.backend.outcome import Outcome, OutcomeKind
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.target import CPU, DIRECT, ONNX, Target
-from nnfuzz.compare.mismatch import Contradiction, Mismatch
+from nnfuzz.base.threads import one_thread
+from nnfuzz.compare.contradiction import groups_that_agree
+from nnfuzz.compare.mismatch import ENOUGH, Contradiction, Mismatch
 from nnfuzz.experiment.result import Result
-from nnfuzz.ir.dtypes import is_floating
+from nnfuzz.ir.dtypes import is_floating, plain
 from nnfuzz.ir.view import NO_GRAPH
 from nnfuzz.library.case import case_from_onnx, model_proto
 from nnfuzz.library.experiment import Experiment, Oracle, check_targets
-from nnfuzz.library.model_check import Computed, ModelCheck, Output, OutputState, Place
+from nnfuzz.library.model_check import ARBITER, Computed, ModelCheck, Output, OutputState, Place
 from nnfuzz.library.plugins import known_plugins
+from nnfuzz.materialize.validity import invalid
 from nnfuzz.records.finding import Finding
-from nnfuzz.testcase.case import NoReference, TestCase
+from nnfuzz.testcase.case import ModelError, NoReference, TestCase
 from nnfuzz.testcase.client import ProducerError
 from nnfuzz.testcase.identity import ForeignId
 from nnfuzz.triage.signature import Failure
@@ -38,7 +43,7 @@ if TYPE_CHECKING:
     from nnfuzz.compare.envelope import Enclosure, Envelope
 
 MESSAGE = 400  # characters of a compiler's message
-UNREACHED = ("it needs what only a compiler can compute, or no input decides on it",)
+UNREACHED = ("nnfuzz cannot compute what it needs, or no input decides on it",)
 FUSED = "right if every value is an output: it takes a fusion with nodes in front of it"
 ENDS = "the model up to this node fails in the same way, and without it does not"
 
@@ -54,6 +59,7 @@ def check_model(
     seed: int = 0,
     plugins: Iterable[str | Path] = (),
     watch: Callable[[str], None] = lambda step: None,
+    reading: AbstractContextManager[None] | None = None,
 ) -> ModelCheck:
     """Runs a model on compilers and reports the wrong outputs of each, and where the error begins.
 
@@ -67,11 +73,11 @@ def check_model(
     "rtol=1e-3,atol=1e-5" or "ulp=4", beside the error envelope. values: whether the model runs once
     more with every value as an output, which names the first wrong node, and shows wrong values
     that later nodes hide. localise: whether the passes that are to blame are looked for. watch:
-    called before each step with what it is.
+    called before each step with what it is. reading: entered while the model is read.
 
     Raises: TypeError for arguments of the wrong kind, before anything runs; ModelError if the model
-    cannot be imported, or has no valid inputs; CriterionError;
-    what `Experiment` raises; OSError.
+    is not valid, or the inputs do not fit it; NoReference if it takes what is no tensor;
+    CriterionError; what `Experiment` raises; OSError.
     """
     from nnfuzz.compare.criterion import Criterion
 
@@ -79,18 +85,30 @@ def check_model(
     plugins = list(plugins)
     criterion = Criterion.parse(tolerance) if tolerance else None
     watch("reading the model")
-    case = model if isinstance(model, TestCase) else case_to_check(model, inputs, seed, plugins)
+    with reading or nullcontext(), one_thread():  # threads wait for each other on busy machines
+        if isinstance(model, TestCase):
+            cases, why = iter([model]), ""
+        else:
+            cases, why = cases_to_check(model, inputs, seed, plugins)
+        case = next(cases)
     oracle = Oracle(plugins)
     targets = targets or installed_compilers(plugins)
     with Experiment(targets, plugins, isolated=False) as run:
         watch(f"running {', '.join(spec.label for spec in run.specs)}")
+        if why and inputs is None:
+            case = _that_runs(run, case, cases, plugins)
+        missing = "guessed inputs" if case.graph else "no reference"
+        notes = [f"note: {missing}: {why}"] if why else []
         result = run(case)
         own = _Examination(run, case, oracle, criterion, localise, watch)
-        if values and case.graph:
-            own.look()
-        places = [own.place(finding) for finding in run.findings(result)]
+        if values:
+            own.look(_known(result))
+        found = run.findings(result)
+        if not case.graph and inputs is None:  # it may be the guessed inputs' fault
+            found = [one for one in found if one.failure.stage is not Stage.EXECUTE]
+        places = [own.place(finding) for finding in found]
         places += [own.place(finding, hidden=True) for finding in own.hidden(result)]
-    outputs = own.outputs(result)
+        outputs = own.outputs(result)
     if criterion and any(c.beyond for output in outputs for c in output.computed):
         known = {target for place in places for target in place.targets}
         with Experiment(targets, plugins, tolerance=tolerance, isolated=False) as run:
@@ -106,7 +124,7 @@ def check_model(
         own.values,
         tuple(places),
         str(criterion or ""),
-        tuple(_notes(result)),
+        (*notes, *_notes(result)),
         {label(o.target): _message(o) for o in result.outcomes if o.outputs is None},
     )
 
@@ -120,38 +138,61 @@ def installed_compilers(plugins: Iterable[str | Path] = ()) -> list[str]:
     return [c.name for c in classes if c.reads == ONNX and not c.baseline and len(c.levels) > 1]
 
 
-def case_to_check(
+def cases_to_check(
     model: str | Path | bytes | onnx.ModelProto,
     inputs: Mapping[str, np.ndarray] | None,
     seed: int,
     plugins: Sequence[str | Path],
-) -> TestCase:
-    """The test case of a model; one without a graph and without expected outputs if no output has
-    a reference. Its inputs are by default normal floats and integers of 0 or 1, at sizes of 1 where
-    dimensions are open.
+) -> tuple[Iterator[TestCase], str]:
+    """The test case of a model, and "". If nnfuzz can compute no output, cases to try one after the
+    other, and the reason: of the same model without a graph and expected outputs, with the given or
+    with guessed inputs.
 
     Raises: ModelError, OSError.
     """
     from nnfuzz.testcase.foreign import checked_interface
+    from nnfuzz.testcase.foreign_inputs import guesses
 
     read = model_proto(model)
     try:
-        return case_from_onnx(read, inputs, seed=seed, plugins=plugins)
-    except NoReference:
-        data, rng = read.SerializeToString(), np.random.default_rng(seed)
+        return iter([case_from_onnx(read, inputs, seed=seed, plugins=plugins)]), ""
+    except NoReference as error:
+        why = str(error)
+    data = read.SerializeToString()
+    if problem := invalid(data, full=False):
+        raise ModelError(f"it is not valid: {problem}")
     declared, _ = checked_interface(data, inputs)
-    if inputs is None:
-        shapes = {n: [size or 1 for size in spec.shape] for n, spec in declared.items()}
-        drawn = {
-            name: rng.standard_normal(shapes[name])
-            if is_floating(np.zeros(0, spec.dtype))
-            else rng.integers(0, 2, shapes[name])
-            for name, spec in declared.items()
-        }
-        inputs = {name: array.astype(declared[name].dtype) for name, array in drawn.items()}
     versions = [entry.version for entry in read.opset_import if entry.domain in ("", "ai.onnx")]
-    opset = versions[0] if versions else 1
-    return TestCase(ForeignId(seed), NO_GRAPH, data, dict(inputs), {}, {}, DIRECT, opset)
+    bare = TestCase(ForeignId(seed), NO_GRAPH, data, {}, {}, {}, DIRECT, max([1, *versions]))
+    candidates = guesses(declared, read, seed) if inputs is None else [dict(inputs)]
+    return (replace(bare, inputs=arrays) for arrays in candidates), why
+
+
+def _that_runs(
+    run: Experiment, first: TestCase, others: Iterator[TestCase], plugins: Sequence[str | Path]
+) -> TestCase:
+    """The first of some cases of a model that runs, with elements in outputs wherever it does. With
+    a graph, if nnfuzz can compute the model for these inputs.
+    """
+    for case in chain([first], others):
+        outcomes = run.once(case).outcomes
+        if any(o.kind is OutcomeKind.TIMEOUT for o in outcomes):
+            return case
+        ran = [o.outputs.values() for o in outcomes if o.outputs is not None]
+        if ran and all(any(array.size for array in arrays) for arrays in ran):
+            with suppress(ModelError), one_thread():
+                return case_from_onnx(case.model, case.inputs, plugins=plugins)
+            return case
+    return first
+
+
+def _known(result: Result) -> bool:
+    """Whether every output of the model has a reference, which says most of it."""
+    from nnfuzz.backend.interface import read_interface
+
+    shares = result.verdict.comparable.values() if result.verdict else ()
+    outputs = set(read_interface(result.case.model)[1])
+    return outputs <= result.case.expected.keys() and all(share >= ENOUGH for share in shares)
 
 
 def _message(outcome: Outcome) -> str:
@@ -195,10 +236,19 @@ class _Examination:
     values: tuple[Output, ...] = ()
     _latest: tuple[TestCase, Enclosure] | None = None
 
-    def look(self) -> None:
-        """Runs the case with every value as an output, if it can be written so."""
-        with suppress(ProducerError):
-            self.exposed = self.run.exposed(self.case)
+    def look(self, known: bool) -> None:
+        """Runs the case with every value as an output, if it can be written so.
+
+        known: whether all outputs have a reference. If not, values without one are outputs, too.
+        """
+        from nnfuzz.testcase.foreign import with_values
+
+        if self.case.graph:
+            with suppress(ProducerError):
+                self.exposed = self.run.exposed(self.case)
+        if not known and isinstance(self.case.id, ForeignId):
+            exposed = self.exposed or self.case
+            self.exposed = replace(exposed, model=with_values(exposed.model))
         if self.exposed:
             self.watch("looking at every value")
             self.exposed_result = self.run(self.exposed)
@@ -237,7 +287,7 @@ class _Examination:
         fused = failure.kind is OutcomeKind.MISMATCH
         if fused and (first := self._first(place.targets[0])):
             value, wrong, before = first
-        elif self.exposed is None or failure.kind is OutcomeKind.TIMEOUT:
+        elif not (self.exposed and self.case.graph) or failure.kind is OutcomeKind.TIMEOUT:
             return place
         else:
             self.watch(f"looking for the node: {failure.signature.title}")
@@ -302,30 +352,53 @@ class _Examination:
         made: with the nodes that compute them, and without the reasons why elements are not
         compared.
         """
+        case = result.case
+        bounds = self._enclosed(case).envelopes if case.graph else {}
+        shares = {
+            name: float(bounds[name].comparable.mean()) if bounds[name].ref.size else 1.0
+            for name in (case.graph.outputs if case.graph else ())
+        }
+        names = [*shares, *self._unreached(shares, result)]
+        asked = any(shares.get(name, 0) < ENOUGH for name in names)
+        reference = self.run.reference(case) if asked else {}
+        if made:
+            order = {name: i for i, name in enumerate(self._makers)}
+            names.sort(key=lambda name: order.get(_owner(name), -1))
+        return tuple(
+            self._output(name, result, bounds.get(name), shares.get(name, 0.0), reference, made)
+            for name in names
+        )
+
+    def _output(
+        self,
+        name: str,
+        result: Result,
+        bounds: Envelope | None,
+        share: float,
+        reference: Mapping[str, np.ndarray],
+        made: bool,
+    ) -> Output:
+        """The targets' results for one output. share: of it that can be compared."""
         from nnfuzz.compare.losses import losses
 
-        case, outputs = result.case, list[Output]()
-        if case.graph:
-            enclosed = self._enclosed(case)
-            types = {v.name: f"{v.dtype}{list(v.shape)}" for v in case.graph.values}
-            for name in case.graph.outputs:
-                own = enclosed.envelopes[name]
-                share = float(own.comparable.mean()) if own.ref.size else 1.0
-                lost = losses(enclosed, [name])[name] if share < 1 and not made else ()
-                outputs.append(
-                    Output(
-                        name,
-                        types[name],
-                        share,
-                        tuple(dict.fromkeys(f"{loss.why}, at {loss.value}" for loss in lost)),
-                        tuple(self._computed(name, o, own, result) for o in result.outcomes),
-                        _groups(name, own, result),
-                        *(self._maker(name) if made else ()),
-                    )
-                )
-        if not made:
-            outputs += self._unreached({output.name for output in outputs}, result)
-        return tuple(outputs)
+        why: tuple[str, ...] = () if made else UNREACHED
+        if bounds is not None and share < 1 and not made:
+            lost = losses(self._enclosed(result.case), [name])[name]
+            why = tuple(dict.fromkeys(f"{loss.why}, at {loss.value}" for loss in lost))
+        voices = _voices(name, result, reference if share < ENOUGH else {})
+        groups = tuple(map(tuple, groups_that_agree(voices, bounds)))
+        agree = groups[0] if len(groups) == 1 and share < ENOUGH and _says(voices) else ()
+        type_ = next((f"{a.dtype}{list(a.shape)}" for a in voices.values()), "of unknown type")
+        return Output(
+            name,
+            type_ if bounds is None else f"{bounds.dtype.value}{list(bounds.ref.shape)}",
+            share,
+            why,
+            tuple(self._computed(name, o, bounds, result, agree) for o in result.outcomes),
+            groups if len(groups) > 1 else (),
+            *(self._maker(name) if made else ("", "")),
+            agree,
+        )
 
     def _enclosed(self, case: TestCase) -> Enclosure:
         """The envelopes of a case's outputs, of the exposed case's envelopes where both are made
@@ -342,48 +415,67 @@ class _Examination:
             self._latest = whole, self.oracle.enclosure(whole)
         return self._latest[1]
 
-    def _computed(self, name: str, outcome: Outcome, bounds: Envelope, result: Result) -> Computed:
+    def _computed(
+        self,
+        name: str,
+        outcome: Outcome,
+        bounds: Envelope | None,
+        result: Result,
+        agree: Collection[str],
+    ) -> Computed:
         from nnfuzz.compare.criterion import distance
 
         who = label(outcome.target)
         if outcome.outputs is None:
             return Computed(who, _fate(outcome))
-        given, beyond = outcome.outputs.get(name), None
-        if self.criterion and given is not None:
-            beyond = self.criterion.beyond(bounds, given)
+        given, beyond, ulp = outcome.outputs.get(name), None, None
+        if bounds is not None and given is not None:
+            ulp = distance(bounds, given)
+            beyond = self.criterion.beyond(bounds, given) if self.criterion else None
         wrong, contradiction = _against(result, outcome.target, name)
         if wrong:
             return Computed(who, OutputState.WRONG, wrong, beyond=beyond)
         if contradiction:
             said = str(contradiction)
             return Computed(who, OutputState.CONTRADICTED, beyond=beyond, said=said)
-        compared = bounds.comparable.any() or not bounds.ref.size
-        state = OutputState.RIGHT if compared else OutputState.NOT_COMPARED
-        ulp = distance(bounds, given) if given is not None else None
+        state = OutputState.RIGHT
+        if who in agree:
+            state = OutputState.AGREES
+        elif bounds is None or (bounds.ref.size and not bounds.comparable.any()):
+            state = OutputState.NOT_COMPARED
         return Computed(who, state, None, ulp, beyond)
 
     def _maker(self, value: str) -> tuple[str, str]:
         """The operator and the name of the node that computes a value, as in the model."""
-        from nnfuzz.base.untrusted import parsed_model
-        from nnfuzz.testcase.foreign import node_of
-
-        node = node_of(parsed_model(self.case.model), value)
-        if node is not None:
-            return node.op_type, node.name
+        if known := self._makers.get(_owner(value)):
+            return known
         return self.case.graph.makers[value].op, ""
 
-    def _unreached(self, reached: Collection[str], result: Result) -> Iterator[Output]:
-        """The outputs of the model that the reference does not compute."""
+    @cached_property
+    def _makers(self) -> dict[str, tuple[str, str]]:
+        """The operator and the name of each node of the model's main graph, by its outputs."""
+        from nnfuzz.base.untrusted import parsed_model
+
+        nodes = parsed_model(self.case.model).graph.node
+        return {name: (node.op_type, node.name) for node in nodes for name in node.output if name}
+
+    def _unreached(self, reached: Collection[str], result: Result) -> Iterator[str]:
+        """The outputs that the reference does not compute, or their elements if they are no
+        tensors.
+        """
         from nnfuzz.backend.interface import read_interface
 
-        rows = tuple(
-            Computed(label(o.target), _fate(o) if o.outputs is None else OutputState.NOT_COMPARED)
-            for o in result.outcomes
-        )
-        for name in read_interface(self.case.model)[1]:
-            if name not in reached and name not in self.case.inputs:
-                groups = _groups(name, None, result)
-                yield Output(name, "of unknown type", 0.0, UNREACHED, rows, groups)
+        given = dict.fromkeys(name for o in result.outcomes for name in o.outputs or ())
+        owners = {_owner(name) for name in given}
+        names = [n for n in read_interface(result.case.model)[1] if n not in owners]
+        return (n for n in (*given, *names) if n not in reached and n not in self.case.inputs)
+
+
+def _owner(name: str) -> str:
+    """The output of the model that has an array of this name as an element, or is it itself (see
+    nnfuzz.base.packed_values.elements).
+    """
+    return re.sub(r"^(?:len|keys)\((.*)\)$", r"\1", name).partition("[")[0]
 
 
 def _fate(outcome: Outcome) -> str:
@@ -393,18 +485,27 @@ def _fate(outcome: Outcome) -> str:
     return f"{'not supported' if unsupported else outcome.kind} in {outcome.stage}"
 
 
-def _groups(name: str, bounds: Envelope | None, result: Result) -> tuple[tuple[str, ...], ...]:
-    """Groups of targets that agree, with PyTorch where one is wrong or contradicted; () where all
-    agree.
+def _voices(
+    name: str, result: Result, reference: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """What targets make of an output, with PyTorch where one is wrong or contradicted, and with
+    onnx.reference, whose dtypes do not count.
     """
-    from nnfuzz.compare.contradiction import groups_that_agree
-
     ran = {label(o.target): o.outputs for o in result.outcomes if o.outputs is not None}
     arrays = {target: outputs[name] for target, outputs in ran.items() if name in outputs}
     if any(any(_against(result, o.target, name)) for o in result.outcomes):
         arrays["PyTorch"] = result.case.expected[name]
-    groups = tuple(map(tuple, groups_that_agree(arrays, bounds)))
-    return groups if len(groups) > 1 else ()
+    if name in reference and arrays:
+        arrays[ARBITER] = reference[name].astype(next(iter(arrays.values())).dtype)
+    return arrays
+
+
+def _says(arrays: Mapping[str, np.ndarray]) -> bool:
+    """Whether there are several arrays, and not only NaN in them."""
+    first = next(iter(arrays.values()), np.zeros(0))
+    floats = first.size and first.dtype.kind != "U" and is_floating(first)
+    blank = floats and np.isnan(plain(first)).all()
+    return len(arrays) > 1 and not blank
 
 
 def _against(

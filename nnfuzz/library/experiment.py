@@ -28,7 +28,7 @@ from nnfuzz.library.case import check_case, checked_arrays
 from nnfuzz.library.plugins import known_plugins, operator_registry
 from nnfuzz.records.finding import Finding
 from nnfuzz.testcase.case import CaseConfig, TestCase
-from nnfuzz.testcase.client import ProducerClient
+from nnfuzz.testcase.client import ProducerClient, ProducerError
 
 if TYPE_CHECKING:
     from nnfuzz.compare.envelope import Enclosure, Envelope
@@ -114,6 +114,13 @@ class Experiment:
     def exposed(self, case: TestCase) -> TestCase:
         """The case with every value as an output. Raises: ProducerError."""
         return self._producer.expose(case)
+
+    def reference(self, case: TestCase) -> Mapping[str, np.ndarray]:
+        """The outputs that onnx.reference computes; none if it cannot, or not within its limits."""
+        try:
+            return self._producer.reference(case).outputs or {}
+        except ProducerError:
+            return {}
 
     def _carried_out(
         self, case: TestCase, levels: Mapping[str, Sequence[str]], judging: Judging, repeats: int

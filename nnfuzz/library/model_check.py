@@ -16,6 +16,7 @@ from nnfuzz.library.experiment import save_finding
 from nnfuzz.records.finding import Finding
 from nnfuzz.testcase.case import TestCase
 
+ARBITER = "onnx.reference"
 SCHEMA = 1
 """The version of the JSON form."""
 
@@ -24,6 +25,7 @@ class OutputState(StrEnum):
     """The state of an output on a target; the others are kinds of outcomes, of the whole model."""
 
     RIGHT = "right"
+    AGREES = "agrees"
     WRONG = "wrong"
     NOT_COMPARED = "not compared"
     CONTRADICTED = "contradicted"
@@ -79,6 +81,7 @@ class Output:
     share: of its elements that can be compared. why: the reasons why not the rest. computed: of
     every target. groups: names of targets that agree with each other, the largest group first; ()
     where all agree. operator, node: what computes it; empty where the model does not name it.
+    agree: who agrees, onnx.reference included, where less than `ENOUGH` can be compared.
     """
 
     name: str
@@ -89,6 +92,7 @@ class Output:
     groups: tuple[tuple[str, ...], ...] = ()
     operator: str = ""
     node: str = ""
+    agree: tuple[str, ...] = ()
 
     @property
     def wrong(self) -> tuple[str, ...]:
@@ -111,7 +115,11 @@ class Output:
         if self.share >= 1:
             return "all of it compared"
         why = f" ({'; '.join(self.why)})" if self.why else ""
-        return f"{self.shown_share} compared{why}" if self.share else f"not compared{why}"
+        if self.agree:
+            asked = " and onnx.reference" if ARBITER in self.agree else ""
+            count = len(self.agree) - bool(asked)
+            why += f"; {count} target{'s' * (count > 1)}{asked} agree, and nobody knows the truth"
+        return f"{self.shown_share} compared{why}" if self.share else f"without reference{why}"
 
     @property
     def shown_share(self) -> str:
@@ -212,14 +220,16 @@ class ModelCheck:
 
     @property
     def compared(self) -> bool:
-        """Whether some target ran, and of every output at least `ENOUGH` was compared."""
+        """Whether some target ran, and of every output at least `ENOUGH` was compared, or all
+        agree on it.
+        """
         ran = any(o.outputs is not None for o in self.result.outcomes)
-        enough = all(output.share >= ENOUGH for output in self.outputs)
+        enough = all(output.share >= ENOUGH or output.agree for output in self.outputs)
         return ran and enough and not self.contradicted
 
     @property
     def ok(self) -> bool:
-        """Whether everything was compared and is right."""
+        """Whether everything was compared and is right, or all agree."""
         return self.compared and not self.failed
 
     def summary(self) -> str:
@@ -231,16 +241,29 @@ class ModelCheck:
         parts = [f"{len(bad)} of {total} targets fail"] if bad else []
         parts += [f"{len(idle)} of {total} targets do not run it"] if idle else []
         differing = ", ".join(output.name for output in self.outputs if output.differs)
-        first = next((f", first at {v.maker}" for v in self.values if v.differs), "")
-        parts += [f"targets differ on {differing}{first}"] if differing else []
+        odd = [v for v in self.values if v.differs]
+        odd.sort(key=lambda v: len([group for group in v.groups if {*group} - {ARBITER}]) < 2)
+        first = f"first at {odd[0].maker}" if odd else ""
+        if differing:
+            parts.append(f"targets differ on {differing}{', ' * bool(first)}{first}")
+        elif first and not bad:
+            parts.append(f"inside of the model, targets or onnx.reference differ, {first}")
         few = [output for output in self.outputs if output.share < ENOUGH]
-        parts += [f"{output.name} is {output.coverage}" for output in few]
-        if names := ", ".join(self.contradicted):
-            parts.append(f"nnfuzz and onnx.reference differ on {names}, a fault of nnfuzz")
+        for text, names in by_text((output.name, output.coverage) for output in few):
+            parts.append(f"{', '.join(names)} {'are' if len(names) > 1 else 'is'} {text}")
+        if contradicted := ", ".join(self.contradicted):
+            parts.append(f"nnfuzz and onnx.reference differ on {contradicted}, a fault of nnfuzz")
         if self.failed and not bad:
             parts.append(f"some targets are beyond your tolerance {self.criterion}")
-        verdict = "WRONG" if self.failed else "right" if self.compared else "not compared"
-        return f"{verdict}: {'; '.join(parts) or f'all outputs on all {total} targets'}"
+        return f"{self.verdict}: {'; '.join(parts) or f'all outputs on all {total} targets'}"
+
+    @property
+    def verdict(self) -> str:
+        """The first word of the summary."""
+        if self.failed or not self.compared:
+            differ = any(output.differs for output in self.outputs)
+            return "WRONG" if self.failed else "differ" if differ else "not compared"
+        return "agree" if any(output.agree for output in self.outputs) else "right"
 
     def text(self, nodes: bool = False) -> str:
         """The report. nodes: with what every target makes of every node."""

@@ -10,12 +10,15 @@ import numpy as np
 import onnx
 from onnx import shape_inference
 
+from nnfuzz.base.untrusted import all_nodes
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import protos
 
 MAX_NUMEL = 1 << 20
 """Default limit on the number of elements of a value."""
+LONGEST = 1 << 16
+"""Iterations of a Loop that onnx.reference computes in some seconds."""
 MOST_SHOWN = 1 << 12
 """Shape inference sees the elements of constants with at most so many elements."""
 
@@ -79,12 +82,23 @@ def outputs_of(
     return shape_inference.infer_node_outputs(schema, node, types, data, None, imports)
 
 
+def check_turns(node: onnx.NodeProto, known: Arrays) -> None:
+    """Raises: Unknown if a node, or one inside of it, is a Loop of too many iterations for
+    onnx.reference. known: values, the number of iterations among them if it is known.
+    """
+    for inner in all_nodes([node]):
+        turns = known.get(inner.input[0]) if inner.op_type == "Loop" else None
+        if turns is not None and turns.size == 1 and turns.item() > LONGEST:
+            raise Unknown(f"a Loop of {turns.item()} iterations, more than {LONGEST}")
+
+
 def evaluated_node(
     node: onnx.NodeProto, opset: int, fed: Mapping[str, np.ndarray]
 ) -> dict[str, Any]:
     """The outputs of a node as onnx.reference computes them from `fed`, by name."""
     from onnx.reference import ReferenceEvaluator
 
+    check_turns(node, fed)
     names = [name for name in node.output if name]
     graph = onnx.GraphProto(name="node", node=[node])
     graph.input.extend(onnx.ValueInfoProto(name=name) for name in fed)

@@ -25,7 +25,6 @@ from nnfuzz.materialize.instances import BoundOperator, by_lowering, by_name
 from nnfuzz.materialize.regions import NodeGroup
 from nnfuzz.materialize.static import (
     NOTHING_COMPUTED,
-    NothingComputed,
     OnnxImportError,
     StaticModel,
     inside,
@@ -146,7 +145,7 @@ def rename(graph: Graph, names: Mapping[str, str]) -> None:
 
 def _check(graph: Graph) -> None:
     if not graph.nodes or not graph.outputs:
-        raise NothingComputed(NOTHING_COMPUTED)
+        raise OnnxImportError(NOTHING_COMPUTED)
     try:
         graph.verify()
     except (GraphError, ConstraintError) as error:

@@ -25,6 +25,7 @@ from nnfuzz.materialize.facts import (
     Facts,
     Types,
     Unknown,
+    check_turns,
     drawn,
     evaluated_node,
     expressed,
@@ -154,6 +155,7 @@ def _computed(found: Facts, node: onnx.NodeProto, needed: Iterable[str]) -> None
     graph = onnx.GraphProto(name="node", node=[node])
     graph.input.extend(onnx.ValueInfoProto(name=name, type=found.types[name]) for name in needed)
     try:
+        check_turns(node, found.constants)
         ReferenceEvaluator(protos.typed(protos.model(graph, found.opset)))
     except Exception:  # unknown operators and versions each have an exception of their own
         found.uncomputed.update(node.output)

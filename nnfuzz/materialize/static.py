@@ -27,10 +27,6 @@ class OnnxImportError(ValueError):
     """A model that cannot be imported; the message says why."""
 
 
-class NothingComputed(OnnxImportError):
-    """A model whose results do not depend on the elements of its inputs."""
-
-
 @dataclass(frozen=True)
 class StaticModel:
     """A model in which every value has a known type and constants are no nodes.
@@ -93,7 +89,7 @@ def _source(
     inputs = tuple(n for n in read if n not in made and n not in constants)
     reasons = tuple((nodes[i].op_type, _reason(found, kept[i], nodes[i])) for i in sorted(lost))
     if computes and not made and not reasons:
-        raise NothingComputed(NOTHING_COMPUTED)
+        raise OnnxImportError(NOTHING_COMPUTED)
     if reasons and not made:
         raise OnnxImportError(reason_for_nothing(reasons))
     computed = frozenset(found.computed & made)

@@ -134,8 +134,8 @@ def _dtype_name(name: str, dtype: np.dtype) -> str:
 
 
 def has_wire_form(dtype: np.dtype) -> bool:
-    """Whether it is a dtype of numbers or truth values, and no object, text, struct or time."""
-    return dtype.kind in "biufc" or (dtype.isbuiltin == 2 and not dtype.hasobject)
+    """Whether it is a dtype of numbers, truth values or text, and no object, struct or time."""
+    return dtype.kind in "biufcU" or (dtype.isbuiltin == 2 and not dtype.hasobject)
 
 
 @cache

@@ -28,7 +28,9 @@ class ModelError(ValueError):
 
 
 class NoReference(ModelError):
-    """A model whose outputs all depend on operators that only a compiler can compute."""
+    """A model that may be valid, and none of whose outputs nnfuzz can compute: compilers can be
+    compared with each other, on inputs that suit it.
+    """
 
 
 ROOMY = 6

@@ -20,10 +20,11 @@ from nnfuzz.base.packed_values import PackingKind, packing_of
 from nnfuzz.ir.graph import Graph, pruned
 from nnfuzz.ir.opset_imports import OWN_DOMAINS
 from nnfuzz.materialize.importing import ImportedModel, import_onnx, rename
+from nnfuzz.materialize.inference import READ_SHAPES
 from nnfuzz.materialize.module import execute, tensors
 from nnfuzz.materialize.opsets import READ_FROM, opset_range
 from nnfuzz.materialize.pinning import UNKNOWN_SIZE
-from nnfuzz.materialize.static import NothingComputed, OnnxImportError
+from nnfuzz.materialize.static import OnnxImportError
 from nnfuzz.materialize.walk import qualified_name, reads
 from nnfuzz.operators.carriers import array
 from nnfuzz.operators.registry import OpRegistry
@@ -47,6 +48,7 @@ def case_of_model(
     Dimensions that the model leaves open are those of the given inputs, or else chosen; larger ones
     if the model does not run at those. Raises: ModelError.
     """
+    model = _without_negative_sizes(model)
     try:
         return _case(model, _at_shapes(model, inputs or {}), registry, inputs, seed)
     except ModelError:
@@ -56,15 +58,33 @@ def case_of_model(
         raise
 
 
+def _without_negative_sizes(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with open dimensions where its inputs have negative ones, as some exporters write
+    them; itself if it has none.
+    """
+    if all(d.dim_value >= 0 for v in model.graph.input for d in v.type.tensor_type.shape.dim):
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for value in (*copy.graph.input, *copy.graph.value_info, *copy.graph.output):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_value < 0:
+                dim.Clear()
+    return copy
+
+
 def checked_interface(
     data: bytes, inputs: Arrays | None
 ) -> tuple[dict[str, TensorSpec], tuple[str, ...]]:
     """The inputs that a model declares, and the names of its outputs.
 
-    Raises: ModelError, also if `inputs` do not fit.
+    Raises: NoReference if an input is no tensor; ModelError if `inputs` do not fit.
     """
     try:
         declared, outputs = read_interface(data)
+    except InputError as error:
+        raise NoReference(str(error)) from error
+    try:
         if inputs is not None:
             check_inputs(declared, inputs)
     except InputError as error:
@@ -113,8 +133,7 @@ def _case(
     try:
         imported = import_onnx(shaped, registry, opset, inputs or {}, LARGEST)
     except OnnxImportError as error:
-        kind = NoReference if isinstance(error, NothingComputed) else ModelError
-        raise kind(f"the model cannot be imported: {error}") from error
+        raise NoReference(f"the model cannot be imported: {error}") from error
     data = model.SerializeToString()
     declared, outputs = checked_interface(data, inputs)
     graph = _graph(imported, declared, outputs, model)
@@ -187,7 +206,7 @@ def _graph(
     model: onnx.ModelProto,
 ) -> Graph:
     """The graph of the model's outputs, with the names of the model; without outputs that need
-    values that only a compiler can compute. Raises: NoReference, ModelError if none is left.
+    values that only a compiler can compute. Raises: NoReference if none is left.
     """
     rename(imported.graph, imported.names)
     full, computed = imported.graph, imported.graph.producer()
@@ -197,10 +216,10 @@ def _graph(
     if not known and imported.lost:
         raise NoReference(_lost(imported.lost, model))
     if not wanted:
-        raise ModelError("no output of the model is computed from its inputs")
+        raise NoReference("no output of the model is computed from its inputs")
     if not known:
         drawn = ", ".join(sorted(foreign))
-        raise ModelError(f"the model draws random numbers ({drawn}), so nothing can be compared")
+        raise NoReference(f"the elements of {drawn} are random, or do not depend on the inputs")
     return _part(full, known)
 
 
@@ -220,9 +239,35 @@ def _lost(lost: Sequence[tuple[str, str]], model: onnx.ModelProto) -> str:
 
 
 def computed(model: bytes) -> frozenset[str]:
-    """The values that nodes of a model's main graph compute."""
-    nodes = onnx.load_model_from_string(model).graph.node
-    return frozenset(name for node in nodes for name in node.output)
+    """The outputs of a model, and the values that nodes of its main graph compute and read. A mask
+    of Dropout that nobody reads had another dtype before opset 10 than nnfuzz's.
+    """
+    graph = onnx.load_model_from_string(model).graph
+    used = {value.name for value in graph.output}.union(*map(reads, graph.node))
+    return frozenset(name for node in graph.node for name in node.output if name in used)
+
+
+def with_values(model: bytes) -> bytes:
+    """The model with every value as an output that its main graph computes from its inputs'
+    elements. New outputs have the types that ONNX infers, if any.
+    """
+    proto = onnx.load_model_from_string(model)
+    graph, types = proto.graph, _inferred(proto)
+    live = {value.name for value in graph.input} - {tensor.name for tensor in graph.initializer}
+    known = {value.name for value in graph.output}
+    for node in graph.node:
+        if node.op_type not in READ_SHAPES and not live.isdisjoint(reads(node)):
+            live.update(filter(None, node.output))
+    names = [n for node in graph.node for n in node.output if n in live and n not in known]
+    graph.output.extend(types.get(name) or onnx.ValueInfoProto(name=name) for name in names)
+    return proto.SerializeToString()
+
+
+def _inferred(model: onnx.ModelProto) -> dict[str, onnx.ValueInfoProto]:
+    """The declarations of values inside of the main graph, as ONNX infers them from the model."""
+    with suppress(Exception):  # ONNX raises many kinds, even for models that compilers accept
+        model = onnx.shape_inference.infer_shapes(model)
+    return {value.name: value for value in model.graph.value_info}
 
 
 def with_outputs(
@@ -243,7 +288,7 @@ def with_outputs(
         if not needed.isdisjoint(node.output):
             kept.append(node)
             needed.update(reads(node))
-    own = {value.name: value for value in model.graph.output}
+    own = {**_inferred(model), **{value.name: value for value in model.graph.output}}
     del model.graph.output[:], model.graph.node[:]
     model.graph.node.extend(reversed(kept))
     model.graph.output.extend(own.get(name) or _declared(graph, name) for name in names)
@@ -283,7 +328,7 @@ def _fit(value: np.ndarray, graph: Graph, name: str) -> np.ndarray:
 
 
 def _searched(graph: Graph, weights: Arrays, seed: int, model: onnx.ModelProto) -> Arrays:
-    """Valid inputs beside the model's own weights. Raises: ModelError."""
+    """Valid inputs beside the model's own weights. Raises: NoReference."""
     try:
         return search_inputs(graph, weights, seed)
     except NoInputs as error:
@@ -295,7 +340,7 @@ def _searched(graph: Graph, weights: Arrays, seed: int, model: onnx.ModelProto) 
                 _named(model, node) if node else f"{at.op.name}, which computes {at.outputs[0]!r}"
             )
             message = f"no valid inputs are found: {where}: {message}"
-        raise ModelError(
+        raise NoReference(
             f"{message}; give inputs of your own (--inputs FILE.npz, or inputs=)"
         ) from error
 
@@ -315,7 +360,7 @@ def _check_shapes(graph: Graph, inputs: Arrays, constants: Arrays) -> None:
         if name in graph.inputs and given.shape != graph.type(name).shape:
             raise ModelError(f"input {name!r} is {list(given.shape)}, not {graph.type(name)!r}")
         if name in constants and not np.array_equal(given, constants[name]):
-            raise ModelError(
+            raise NoReference(
                 f"input {name!r} decides on shapes and was taken as {constants[name].tolist()}: "
                 "make it a constant of the model"
             )
@@ -326,5 +371,5 @@ def _expected(graph: Graph, params: Arrays) -> dict[str, np.ndarray]:
     try:
         values = execute(graph, tensors(wanted))
     except Exception as error:  # PyTorch may raise anything for these inputs
-        raise ModelError(f"PyTorch cannot run the model on these inputs: {error}") from error
+        raise NoReference(f"PyTorch cannot run the model on these inputs: {error}") from error
     return {name: array(values[name], graph.type(name).dtype) for name in graph.outputs}

@@ -7,14 +7,17 @@ assumptions that get stronger (`_attempts`); its inputs are tried on the model a
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
 import ml_dtypes
 import numpy as np
 import onnx
 
+from nnfuzz.backend.interface import TensorSpec
 from nnfuzz.inputs.draws import draw_array
 from nnfuzz.inputs.program import InvalidCause, Program, index_ranges
 from nnfuzz.inputs.search import NotFound, SearchConfig, search
@@ -35,6 +38,8 @@ TRIALS = 24
 """Draws in which the values around a node are looked at that no inputs suit."""
 MODERATE = SearchConfig(moderate=True)
 """Inputs of the usual kind: a wrong kernel must show, and one check has one set of inputs."""
+SIZES = (2, 1, 32, 224)
+"""Sizes to guess for open dimensions: a batch, words, and pixels."""
 KEPT = 2 / 3
 """The share of the last axis that a mask keeps: padding stands at the end."""
 
@@ -80,6 +85,37 @@ def search_inputs(graph: Graph, weights: Arrays, seed: int) -> Arrays:
         tried = f"it is valid in none of {failed.draws} draws and {failed.steps} gradient steps"
         raise NoInputs(obstacle or tried, position)
     raise NoInputs(f"PyTorch cannot run the model: {failed}")
+
+
+def guesses(
+    declared: Mapping[str, TensorSpec], model: onnx.ModelProto, seed: int
+) -> Iterator[dict[str, np.ndarray]]:
+    """Inputs that may suit a model of which no graph is known: normal floats, small integers, texts
+    that occur in the model; open dimensions of several sizes.
+    """
+    texts = sorted(_texts(model)) or ["a"]
+    for i, (size, (low, high)) in enumerate(itertools.product(SIZES, ((1, 4), (0, 2)))):
+        rng = np.random.default_rng([seed, i])
+        drawn: dict[str, np.ndarray] = {}
+        for name, spec in declared.items():
+            shape = [size if n is None else n for n in spec.shape]
+            if spec.dtype.kind == "U":
+                drawn[name] = rng.choice(texts, shape)
+            elif spec.dtype.kind in "biu":
+                drawn[name] = rng.integers(low, high, shape).astype(spec.dtype)
+            else:
+                drawn[name] = rng.standard_normal(shape).astype(spec.dtype)
+        yield {name: np.asarray(array) for name, array in drawn.items()}
+
+
+def _texts(model: onnx.ModelProto) -> Iterator[str]:
+    """The strings in the attributes and constants of the main graph, which may be keys."""
+    attributes = [a for node in model.graph.node for a in node.attribute]
+    kept = [*model.graph.initializer, *(a.t for a in attributes if a.HasField("t"))]
+    texts = [*(a.strings for a in attributes), *(tensor.string_data for tensor in kept)]
+    for text in itertools.chain(*texts):
+        with suppress(UnicodeDecodeError):
+            yield text.decode()
 
 
 def _attempts(graph: Graph, weights: Arrays) -> Iterator[Arrays]:

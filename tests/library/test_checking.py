@@ -155,18 +155,77 @@ i = Constant<value = int64 {0}>()  b = SequenceAt(s, i)  y = Add(a, b) }"""
 
 
 @pytest.mark.parametrize(
-    ("model", "where"),
-    [(parser.parse_model(FOREIGN), ""), (parsed(UNKNOWN), ", first at node 'Add_4' (Add)")],
+    ("model", "where", "others"),
+    [
+        (parser.parse_model(FOREIGN), ", first at FusedMatMul", ()),
+        (parsed(UNKNOWN), ", first at node 'Add_4' (Add)", ("onnx.reference",)),
+    ],
 )
-def test_compilers_that_differ_where_nothing_has_a_reference_are_named(model, where):
+def test_compilers_that_differ_where_nothing_has_a_reference_are_named(model, where, others):
     check = nnfuzz.check_model(model, ["plain", "doubling/O3"], plugins=[DIFFERING])
     (output,) = check.outputs
     assert not (check.failed or check.compared or check.places)
-    assert output.groups == (("plain O0", "plain O3"), ("doubling O3",))
-    assert "they differ: plain O0, plain O3 | doubling O3" in str(check)
-    assert f"not compared: targets differ on y{where}; y is not" in check.summary()
+    right = "plain O0", "plain O3", *others
+    assert output.groups == (right, ("doubling O3",))
+    assert f"they differ: {', '.join(right)} | doubling O3" in str(check)
+    assert check.summary().startswith(f"differ: targets differ on y{where}; y is without ref")
     same = nnfuzz.check_model(model, ["plain", "onnxruntime"], plugins=[DIFFERING])
-    assert not same.failed and not same.compared and not same.outputs[0].differs
+    assert same.ok and same.verdict == "agree" and not same.outputs[0].differs
+    assert {*same.outputs[0].agree} >= {"plain O0", "plain O3", "onnxruntime O0", "onnxruntime O3"}
+
+
+def test_sequences_and_texts_are_compared_element_by_element():
+    model = parsed(
+        "(string[2] t, float[3] x) => (seq(float[2]) s, string[2] u) { "
+        "n = Constant<value = int64 {2}>()  s = SplitToSequence(x, n)  u = Identity(t) }"
+    )
+    check = nnfuzz.check_model(model, ["onnxruntime"], seed=1)
+    assert check.ok and check.verdict == "agree"
+    assert {o.name: o.type.partition("[")[0] for o in check.outputs} == {
+        "u": "<U1",
+        "len(s)": "int64",
+        "s[0]": "float32",
+        "s[1]": "float32",
+    }
+    assert all("onnx.reference" in output.agree for output in check.outputs)
+    given = {"t": np.array(["longer", "b"]), "x": np.ones(3, np.float32)}
+    assert nnfuzz.check_model(model, ["onnxruntime/O0"], given).ok
+
+
+def test_guessed_inputs_that_a_compiler_runs_may_have_a_reference():
+    model = parsed(
+        "(float[2] x, int64 a, int64 n) => (float[m] y) { "
+        "r = Range(a, n, a)  c = Cast<to = 1>(r)  y = Sin(c) }"
+    )
+    check = nnfuzz.check_model(model, ["onnxruntime"])
+    assert check.ok and check.verdict == "right" and check.outputs[0].type != "float32[0]"
+    assert check.notes[0].startswith("note: guessed inputs: ")
+
+
+def test_a_loop_without_end_is_not_computed_by_onnx_reference():
+    model = parsed(
+        "(float[3] x) => (float[3] y, float[3] z) { n = Constant<value = int64 {1099511627776}>() "
+        "t = Constant<value = bool {1}>()  z = Neg(x)  y = Loop(n, t, x) <body = b (int64 i, bool "
+        "c, float[3] v) => (bool d, float[3] w) { d = Identity(c)  w = Sin(v) }> }"
+    )
+    assert {*nnfuzz.case_from_onnx(model).expected} == {"z"}
+
+
+@pytest.mark.parametrize("code", [77, -1, 1000])
+def test_dtypes_and_names_that_there_are_not_are_refused_in_a_line(code):
+    unknown, named = (parsed("(float[2] x) => (float[2] y) { y = Relu(x) }") for _ in range(2))
+    unknown.graph.input[0].type.tensor_type.elem_type = code
+    named.graph.node[0].name = "a\nb"
+    for model, why in ((unknown, f"'x' has the dtype {code}"), (named, "'a\\nb' has control")):
+        with pytest.raises(nnfuzz.ModelError, match=why.replace("\\", "\\\\")) as caught:
+            nnfuzz.check_model(model, ["onnxruntime"])
+        assert "\n" not in str(caught.value)
+
+
+def test_a_negative_dimension_is_an_open_one():
+    model = parsed("(float[2, 3] x) => (float[2, 3] y) { y = Relu(x) }")
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = -1
+    assert nnfuzz.check_model(model, ["onnxruntime/O0"]).ok
 
 
 def test_a_tolerance_of_ones_own_counts_beside_the_envelope(tmp_path):

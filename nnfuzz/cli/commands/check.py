@@ -29,9 +29,9 @@ from nnfuzz.cli.options import CRITERION, MODELS, REPORTED, Backends, Levels, Pl
 from nnfuzz.cli.progress import phases
 from nnfuzz.compare.criterion import CriterionError
 from nnfuzz.corpus.layout import interface, read_tensors
-from nnfuzz.library.checking import case_to_check, check_model, installed_compilers
+from nnfuzz.library.checking import check_model, installed_compilers
 from nnfuzz.library.model_check import ModelCheck
-from nnfuzz.testcase.case import ModelError
+from nnfuzz.testcase.case import ModelError, NoReference
 
 SECONDS = 600.0
 """CPU time per core to import a model, to find inputs for it, and to compute its reference."""
@@ -103,9 +103,9 @@ def check(
     the report names the first wrong node, its worst element, and the pass that is to blame if it
     can be found. docs/CHECK.md explains the report.
 
-    Exit codes: 0 every output was compared and is right, 1 something is wrong, fails, or is beyond
-    your tolerance, 2 wrong usage, or no inputs, 3 a fault of nnfuzz itself, 4 an output was not
-    compared, or less than nine tenths of it.
+    Exit codes: 0 every output is right, or all agree on it where nobody knows the truth, 1
+    something is wrong, fails, or is beyond your tolerance, 2 wrong usage, or no valid model, 3 a
+    fault of nnfuzz itself, 4 an output was not compared, or less than nine tenths of it.
     """
     file = _model_file(model)
     if save is not None:
@@ -113,14 +113,23 @@ def check(
             save.mkdir(parents=True, exist_ok=True)
     try:
         targets = _targets(backend or [], listed(level), plugin or [])
+        own, limit = _inputs(inputs, file) if inputs else None, SECONDS * (os.cpu_count() or 1)
         with phases() as watch:
-            watch("reading the model")
-            with computing(SECONDS * (os.cpu_count() or 1)):
-                own = _inputs(inputs, file) if inputs else None
-                case = case_to_check(read_model(file), own, seed, plugin or [])
+            with computing(limit):
+                read = read_model(file)
             result = check_model(
-                case, targets, tolerance=tolerance, plugins=plugin or [], watch=watch
+                read,
+                targets,
+                own,
+                tolerance=tolerance,
+                seed=seed,
+                plugins=plugin or [],
+                watch=watch,
+                reading=computing(limit),
             )
+    except NoReference as error:
+        typer.echo(f"not compared: {file}: {error}")
+        raise typer.Exit(NOT_COMPARED) from error
     except (ModelError, CriterionError, TargetError) as error:
         raise UsageError(f"{file}: {error}") from error
     try:
