@@ -274,8 +274,10 @@ class Growth:
     def _small(
         self, types: Sequence[TensorType], env: dict[Var, int], memo: dict[Any, Any]
     ) -> bool:
-        most = self.config.sizes.max_numel
-        return all([_elements(type_, env, memo) <= most for type_ in types])
+        for type_ in types:
+            if _elements(type_, env, memo) > self.config.sizes.max_numel:
+                return False
+        return True
 
     def _spares(
         self, outputs: Sequence[TensorType], env: dict[Var, int], memo: dict[Any, Any]
@@ -440,7 +442,7 @@ def _index_inputs(graph: Graph) -> Iterator[str]:
 
 def _elements(type_: TensorType, env: dict[Var, int], memo: dict[Any, Any]) -> int:
     """The number of elements, with the values of variables in `env`."""
-    return math.prod([d if d.__class__ is int else evaluate(d, env, memo) for d in type_.shape])
+    return math.prod([evaluate(d, env, memo) for d in type_.shape] if env else type_.shape)
 
 
 def _kind(type_: TensorType) -> Kind:
