@@ -7,6 +7,7 @@ import random
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,8 +48,7 @@ class Opset(Variation):
 
         In a share OLD of the tests, opsets before WHOLE, which lack many operators, come first.
         """
-        old = tuple(name for name in writers if 0 < opset_of(name) < WHOLE)
-        others = tuple(name for name in writers if name not in old)
+        old, others = _by_age(writers)
         first = zlib.crc32(f"{seed}/{index}/old".encode()) / 2**32 < OLD
         for group in (old, others) if first else (others, old):
             if group:
@@ -64,6 +64,13 @@ class Opset(Variation):
         return replace(plan, variations=(*plan.variations, name))
 
 
+@cache
+def _by_age(writers: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The writers at opsets before WHOLE, and the others."""
+    old = tuple(name for name in writers if 0 < opset_of(name) < WHOLE)
+    return old, tuple(name for name in writers if name not in old)
+
+
 class Symbolic(Variation):
     """A model with a symbolic dimension, which is run at three sizes."""
 
@@ -75,7 +82,7 @@ class Symbolic(Variation):
 
     def planned(self, test: VariedTest, plan: GraphPlan, rng: random.Random) -> GraphPlan:
         drawn = not plan.corpus and rng.random() < self.share
-        return replace(plan, symbolic=drawn and self.config.opset >= WHOLE)
+        return replace(plan, symbolic=True) if drawn and self.config.opset >= WHOLE else plan
 
     def grown(
         self, draft: CaseDraft, plan: GraphPlan, made: Generated, rng: random.Random
