@@ -274,10 +274,8 @@ class Growth:
     def _small(
         self, types: Sequence[TensorType], env: dict[Var, int], memo: dict[Any, Any]
     ) -> bool:
-        for type_ in types:
-            if _elements(type_, env, memo) > self.config.sizes.max_numel:
-                return False
-        return True
+        most = self.config.sizes.max_numel
+        return not [t for t in types if _elements(t, env, memo) > most]
 
     def _spares(
         self, outputs: Sequence[TensorType], env: dict[Var, int], memo: dict[Any, Any]

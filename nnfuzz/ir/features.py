@@ -124,9 +124,7 @@ _JSON = json.JSONEncoder().encode
 _SORTED_JSON = json.JSONEncoder(sort_keys=True).encode
 
 
-def _node(
-    node: NodeView, inputs: Sequence[tuple[str, tuple[int | str, ...], str]]
-) -> NodeFeatures:
+def _node(node: NodeView, inputs: Sequence[tuple[str, tuple[int | str, ...], str]]) -> NodeFeatures:
     """inputs: dtype and shape of each, and the shape as text."""
     whole = _SORTED_JSON([node.op, dict(node.attributes), [own[:2] for own in inputs]])
     return NodeFeatures(

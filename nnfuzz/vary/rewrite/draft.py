@@ -32,7 +32,8 @@ class Draft:
 
     stale: whether a rule has changed `model` since the last `learn`. types: of the main graph's
     values with known dtype and non-empty shape, inferred on first use. constants: initializers that
-    are not inputs. opset: version of the standard's own operator set. changed: values whose node the last rule has renamed or given other inputs.
+    are not inputs. opset: version of the standard's own operator set. changed: values whose node
+    the last rule has renamed or given other inputs.
     """
 
     def __init__(self, model: onnx.ModelProto) -> None:
