@@ -440,7 +440,8 @@ def _index_inputs(graph: Graph) -> Iterator[str]:
 
 def _elements(type_: TensorType, env: dict[Var, int], memo: dict[Any, Any]) -> int:
     """The number of elements, with the values of variables in `env`."""
-    return math.prod([evaluate(d, env, memo) for d in type_.shape] if env else type_.shape)
+    sizes = [evaluate(d, env, memo) for d in type_.shape] if env else type_.shape
+    return math.prod(sizes)
 
 
 def _kind(type_: TensorType) -> Kind:
