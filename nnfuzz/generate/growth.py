@@ -440,7 +440,7 @@ def _index_inputs(graph: Graph) -> Iterator[str]:
 
 def _elements(type_: TensorType, env: dict[Var, int], memo: dict[Any, Any]) -> int:
     """The number of elements, with the values of variables in `env`."""
-    sizes = [evaluate(d, env, memo) for d in type_.shape] if env else type_.shape
+    sizes: Sequence[Any] = [evaluate(d, env, memo) for d in type_.shape] if env else type_.shape
     return math.prod(sizes)
 
 
