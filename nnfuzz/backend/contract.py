@@ -35,6 +35,7 @@ import typing
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
+from functools import cache, cached_property
 from string import Formatter
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -280,7 +281,7 @@ class Backend(ABC):
 
         release: if it is known; the compiler is not asked.
         """
-        chosen = (f",{k}={v}" for k, v in self._behaviour().items())
+        chosen = (f",{k}={v}" for k, v in self._behaviour.items())
         release = release or self.declared("release")
         return Target(self.name, release, self.device, level + "".join(chosen))
 
@@ -290,7 +291,8 @@ class Backend(ABC):
         return str(getattr(self.options, option)) if option else ""
 
     @classmethod
-    def meant(cls) -> dict[str, str]:
+    @cache
+    def meant(cls) -> Mapping[str, str]:
         """Coordinates of a target -> the options that mean them."""
         return {_meaning(f): f.name for f in fields(cls.Options) if _meaning(f)}
 
@@ -310,6 +312,7 @@ class Backend(ABC):
             raise OptionError(f"backend {cls.name} does not read the form {wanted['form']}")
         return {meant[name]: value for name, value in wanted.items() if value and name in meant}
 
+    @cached_property
     def _behaviour(self) -> dict[str, Any]:
         """Options that are not limits, mean no coordinate, and are not left at their defaults."""
         limits = {f.name for f in fields(BackendOptions)}

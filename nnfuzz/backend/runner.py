@@ -292,8 +292,9 @@ class BackendRunner:
 
     def _foreign(self, printed: str) -> str:
         """What a worker has printed, without paths of its machine."""
-        paths = self.sandbox.code_paths.with_adapter(files_of(self.backend))
-        return paths.foreign(printed) if printed else ""
+        if not printed:
+            return ""
+        return self.sandbox.code_paths.with_adapter(files_of(self.backend)).foreign(printed)
 
     def _heard(self, outcome: Outcome) -> Outcome:
         """The outcome of an exception with the reason that the compiler printed (Backend.console)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import types
+import typing
 from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import cache
@@ -21,6 +22,7 @@ C = TypeVar("C", bound=type)
 Writer = Callable[[Any], Json]
 ROUNDED = types.MappingProxyType({"digits": 3})
 """Metadata of a field with seconds, which are written to the millisecond."""
+_PLAIN = {str, int, float, bool}
 _AS_LIST = "__written_as_list__"
 
 
@@ -94,10 +96,32 @@ def _is_list(kind: type) -> bool:
 def _object_writer(kind: Any) -> Callable[[Any], JsonObject]:
     written = [f for f in dataclasses.fields(kind) if UNWRITTEN.items() - f.metadata.items()]
     names = [f.name for f in written]
+    hints = _hints(kind)
+    further = {n: own for n in names if (own := _field_writer(hints.get(n, Any))) is not _plain}
     rounded = {f.name: f.metadata["digits"] for f in written if "digits" in f.metadata}
 
     def as_object(value: Any) -> JsonObject:
-        entries = {name: as_json(getattr(value, name)) for name in names}
-        return entries | {name: round(entries[name], digits) for name, digits in rounded.items()}
+        entries = {name: getattr(value, name) for name in names}
+        for name, own in further.items():
+            entries[name] = own(entries[name])
+        for name, digits in rounded.items():
+            entries[name] = round(entries[name], digits)
+        return entries
 
     return as_object
+
+
+def _hints(kind: Any) -> dict[str, Any]:
+    """The declared types of a class; none if some of them are for type checkers only."""
+    try:
+        return typing.get_type_hints(kind)
+    except NameError:
+        return {}
+
+
+def _field_writer(declared: Any) -> Callable[[Any], Json]:
+    """The writer of a field's values: those of plain types, and lists of them, stay as they are."""
+    inner = {*typing.get_args(declared)} - {Ellipsis}
+    if declared in _PLAIN:
+        return _plain
+    return list if typing.get_origin(declared) in (tuple, list) and inner <= _PLAIN else as_json

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from types import MappingProxyType
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from nnfuzz.generate.arrangements import arrangements
 from nnfuzz.generate.config import GenerateConfig
@@ -38,6 +38,10 @@ class OpSignature:
     first: DType
     key: str
     weight: float
+
+    def agrees(self, binding: Mapping[str, DType]) -> bool:
+        """Whether the dtypes of type variables that both bind are the same."""
+        return all(binding.get(var, dtype) is dtype for var, dtype in self.binding.items())
 
     def settle(self, op: OpSpec) -> None:
         """Set the attribute that holds the output's dtype, if the operator has one."""
@@ -90,6 +94,7 @@ class _Table:
 
     def __init__(self, signatures: Sequence[OpSignature]) -> None:
         self.all = WeightedGroup(signatures)
+        self._fitting: dict[Any, WeightedGroup[OpSignature] | None] = {}
 
     @cached_property
     def by_first(self) -> dict[DType, WeightedGroup[OpSignature]]:
@@ -98,6 +103,16 @@ class _Table:
     @cached_property
     def by_output(self) -> dict[DType, WeightedGroup[OpSignature]]:
         return _grouped(self.all.options, lambda s: s.output)
+
+    def fitting(
+        self, binding: Mapping[str, DType], output: DType | None
+    ) -> WeightedGroup[OpSignature] | None:
+        """See Catalog.fitting."""
+        key = output, *binding.items()
+        if key not in self._fitting:
+            fits = [s for s in self.all.options if s.agrees(binding) and output in (None, s.output)]
+            self._fitting[key] = WeightedGroup(fits) if fits else None
+        return self._fitting[key]
 
 
 def _grouped(
@@ -204,12 +219,18 @@ class Catalog:
             self._motifs_up_to[size] = WeightedGroup(fitting) if fitting else None
         return self._motifs_up_to[size]
 
+    def fitting(
+        self, spec: type[OpSpec], binding: Mapping[str, DType], output: DType | None
+    ) -> WeightedGroup[OpSignature] | None:
+        """The operator's signatures with these dtypes; None if there are none.
+
+        binding: may lack type variables. output: None for any.
+        """
+        return self._table(spec).fitting(binding, output)
+
     def admits(self, spec: type[OpSpec], binding: Mapping[str, DType], output: DType) -> bool:
         """Whether the operator may have these dtypes; `binding` may lack type variables."""
-        return any(
-            s.output is output and {**s.binding, **binding} == {**binding, **s.binding}
-            for s in self.signatures[spec]
-        )
+        return self._table(spec).fitting(binding, output) is not None
 
     def pick(self, draw: Draw) -> type[OpSpec]:
         """A random operator class, in proportion to its weight."""

@@ -274,11 +274,8 @@ class Growth:
     def _small(
         self, types: Sequence[TensorType], env: dict[Var, int], memo: dict[Any, Any]
     ) -> bool:
-        for type_ in types:
-            sizes = [evaluate(d, env, memo) for d in type_.shape] if env else type_.shape
-            if math.prod(sizes) > self.config.sizes.max_numel:
-                return False
-        return True
+        most = self.config.sizes.max_numel
+        return not [t for t in types if _elements(t, env, memo) > most]
 
     def _spares(
         self, outputs: Sequence[TensorType], env: dict[Var, int], memo: dict[Any, Any]
@@ -286,8 +283,7 @@ class Growth:
         """Whether all values together have few enough elements after one more node."""
         env = {**self.store.env, **env}
         types = (*outputs, *(value.type for value in self.graph.values.values()))
-        total = sum(math.prod(evaluate(d, env, memo) for d in type_.shape) for type_ in types)
-        return total <= self.config.sizes.max_total
+        return sum([_elements(t, env, memo) for t in types]) <= self.config.sizes.max_total
 
     # -- going back ---------------------------------------------------------------------------
 
@@ -440,6 +436,12 @@ def _index_inputs(graph: Graph) -> Iterator[str]:
         for name, pattern in zip(node.inputs, node.op.patterns(len(node.inputs))):
             if pattern.fresh or (not node.op.weight and not graph.type(name).dtype.is_float):
                 yield name
+
+
+def _elements(type_: TensorType, env: dict[Var, int], memo: dict[Any, Any]) -> int:
+    """The number of elements, with the values of variables in `env`."""
+    sizes: Sequence[Any] = [evaluate(d, env, memo) for d in type_.shape] if env else type_.shape
+    return math.prod(sizes)
 
 
 def _kind(type_: TensorType) -> Kind:

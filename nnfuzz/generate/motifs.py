@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
-from nnfuzz.generate.catalog import Catalog, OpSignature, weighted
+from nnfuzz.generate.catalog import Catalog, OpSignature
 from nnfuzz.generate.growth import Growth
 from nnfuzz.generate.misses import GROUPS, KINDS, Call, bringing
 from nnfuzz.generate.values import (
@@ -254,11 +254,14 @@ class MotifWriter:
         if len(self.growth.graph.nodes) >= self._most:
             return None
         style = self._style or self.draw.choice(STYLES)
+        binding = self.binding(call)
+        if binding is None:
+            return None
         # Second try: without scalars, which some exporters refuse. Third try: variables in place of
         # numbers, which propagation decides.
         tries = ((style, self.draw), ("one", self.draw), ("one", self.growth.store.draws[-1]))
         try:
-            if any(self._inserted(call, *how) for how in tries):
+            if any(self._inserted(call, {**binding}, *how) for how in tries):
                 node = self.growth.graph.nodes[-1]
                 self.constants += [n for n, o in zip(node.inputs, call.operands) if _number(o)]
                 return node.outputs
@@ -269,13 +272,11 @@ class MotifWriter:
                 raise  # Otherwise the attributes may name an axis of another operator.
         return None
 
-    def _inserted(self, call: Call, style: str, draw: Draw) -> bool:
-        spec, (least, most) = call.spec, call.spec.arity()
-        count = max(len(call.operands), least)
+    def _inserted(self, call: Call, binding: dict[str, DType], style: str, draw: Draw) -> bool:
+        spec, count = call.spec, max(len(call.operands), call.spec.arity()[0])
         patterns = spec.patterns(count)
-        binding = self.binding(call) if count <= most else None
-        signature = None if binding is None else self._signature(call, binding)
-        if binding is None or signature is None:
+        signature = self._signature(call, binding)
+        if signature is None:
             return False
         for pattern in patterns:
             binding.setdefault(pattern.var, signature.binding[pattern.var])
@@ -335,7 +336,9 @@ class MotifWriter:
 
     def binding(self, call: Call) -> dict[str, DType] | None:
         """The dtype of each type variable; variables of constants alone get a fitting dtype. None
-        if the operands' dtypes differ."""
+        if the operands' dtypes differ, or there are too many."""
+        if len(call.operands) > call.spec.arity()[1]:
+            return None
         binding: dict[str, DType] = {}
         patterns = call.spec.patterns(max(len(call.operands), len(call.spec.inputs)))
         constants = []
@@ -359,13 +362,8 @@ class MotifWriter:
         """A random signature with the operands' dtypes and, if given, the output's."""
         name = call.spec.output
         output = call.attributes.get(name) if isinstance(name, str) else None
-        fitting = [
-            s
-            for s in self.catalog.signatures[call.spec]
-            if {**s.binding, **binding} == {**binding, **s.binding}  # they agree where both bind
-            and output in (None, s.output)
-        ]
-        return weighted(self.draw, fitting) if fitting else None
+        fitting = self.catalog.fitting(call.spec, binding, output)
+        return fitting.pick(self.draw) if fitting else None
 
 
 def _fitting(patterns: Sequence[In], types: Sequence[TensorType]) -> bool:

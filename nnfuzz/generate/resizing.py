@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nnfuzz.ir.expr import BoolExpr, Var, variables
+from nnfuzz.ir.expr import BoolExpr, Expr, Var, evaluate, variables
 from nnfuzz.ir.graph import Graph
 from nnfuzz.operators.draw import Draw, Sizes
 from nnfuzz.solve.propagation import solve
@@ -57,12 +57,13 @@ class Resizable:
 
     def _at(self, draw: Draw, var: Var, size: int) -> Graph | None:
         """The graph with one variable set to `size`, and the others unchanged if possible."""
-        preferences = {v: (x, x) for v, x in self.env.items()}
-        preferences = {var: (size, size), **{v: w for v, w in preferences.items() if v is not var}}
-        env = solve(self.constraints, draw, free=preferences, prefer=preferences)
-        if env is None or env[var] != size:
-            return None
-        return self.graph.concrete(env)
+        memo: dict[Expr, int] = {}
+        env: dict[Var, int] | None = {**self.env, var: size}
+        if not all([evaluate(c, env, memo) for c in self.constraints]):  # type: ignore[arg-type]
+            wanted = {var: size, **{v: x for v, x in self.env.items() if v is not var}}
+            preferences = {v: (x, x) for v, x in wanted.items()}
+            env = solve(self.constraints, draw, free=preferences, prefer=preferences)
+        return self.graph.concrete(env) if env and env[var] == size else None
 
     def _resized(self, graphs: Sequence[Graph], other: Graph) -> bool:
         """Whether an input's size differs from that in each graph so far, and no weight's does."""

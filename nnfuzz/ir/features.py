@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from nnfuzz.base.writing import as_list
-from nnfuzz.ir.view import GraphView, NodeView, ValueView
+from nnfuzz.ir.view import GraphView, NodeView
 
 
 @as_list
@@ -96,8 +96,8 @@ class Features:
 
 def features(graph: GraphView) -> Features:
     """The features of a graph, generated or imported."""
-    types = {value.name: value for value in graph.values}
-    nodes = tuple(_node(node, types) for node in graph.nodes)
+    types = {v.name: (v.dtype, v.shape, "x".join(map(str, v.shape))) for v in graph.values}
+    nodes = tuple([_node(node, [types[name] for name in node.inputs]) for node in graph.nodes])
     return Features(nodes, tuple(dict.fromkeys(_edges(graph.nodes))))
 
 
@@ -124,15 +124,15 @@ _JSON = json.JSONEncoder().encode
 _SORTED_JSON = json.JSONEncoder(sort_keys=True).encode
 
 
-def _node(node: NodeView, types: Mapping[str, ValueView]) -> NodeFeatures:
-    inputs = [(types[name].dtype, types[name].shape) for name in node.inputs]
-    whole = _SORTED_JSON([node.op, dict(node.attributes), inputs])
+def _node(node: NodeView, inputs: Sequence[tuple[str, tuple[int | str, ...], str]]) -> NodeFeatures:
+    """inputs: dtype and shape of each, and the shape as text."""
+    whole = _SORTED_JSON([node.op, dict(node.attributes), [own[:2] for own in inputs]])
     return NodeFeatures(
         node.op,
-        ",".join(dtype for dtype, _ in inputs),
+        ",".join([dtype for dtype, _, _ in inputs]),
         f"{zlib.crc32(whole.encode()):08x}",
-        ",".join("x".join(map(str, shape)) for _, shape in inputs),
-        tuple(f"{name}={value_class(value)}" for name, value in node.attributes.items()),
+        ",".join([text for _, _, text in inputs]),
+        tuple([f"{name}={value_class(value)}" for name, value in node.attributes.items()]),
     )
 
 

@@ -51,7 +51,7 @@ from nnfuzz.testcase.jobs import (
     ReferenceService,
 )
 
-COLLECTED = (10_000, 10, 50)
+COLLECTED = (50_000, 10, 50)
 """Thresholds of the garbage collector: by default it takes a twentieth of the time of a producer,
 whose test cases hold no cycles to speak of."""
 

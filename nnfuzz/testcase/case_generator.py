@@ -229,6 +229,7 @@ class _Making:
         try:
             made, draft = self._grown()
             draft = self._written(self._fed(self._valued(draft)))
+            graph = draft.graph.view()
         except _GivenUp as error:
             return self.case.failed(str(error), stage="inputs")
         except ExportError as error:
@@ -238,7 +239,7 @@ class _Making:
         config = self.generator.config
         return TestCase(
             id=self.case.id,
-            graph=self.case.graph,
+            graph=graph,
             model=draft.model,
             inputs=draft.found.inputs,
             weights=draft.found.weights,
@@ -297,7 +298,7 @@ class _Making:
             draft = variation.grown(draft, self.plan, made, self.rng)
         draft = replace(draft, graph=writable_part(draft.graph, config.opset))
         self.test.check(draft.graph)
-        self.case.graph = draft.graph.view()
+        self.case.graph = draft.graph
         return draft
 
     def _touches_focus(self, graph: Graph) -> bool:
@@ -311,7 +312,7 @@ class _Making:
         with self.case.phase("generate"):
             for variation in self.variations:
                 draft = variation.valued(self.test, draft)
-        self.case.graph = draft.graph.view()
+        self.case.graph = draft.graph
         return replace(draft, traced=draft.found.inputs)
 
     def _fed(self, draft: CaseDraft) -> CaseDraft:
@@ -344,7 +345,7 @@ class _Attempt:
         self.report = report
         self.now = "start"
         self.seconds: dict[str, float] = {}
-        self.graph = NO_GRAPH
+        self.graph: Graph | None = None
         self.discarded = 0
 
     @contextmanager
@@ -370,7 +371,7 @@ class _Attempt:
             error_type=type(error).__name__ if error else "",
             traceback=trace,
             unsupported=isinstance(error, ExportError) and error.unsupported,
-            graph=self.graph,
+            graph=self.graph.view() if self.graph else NO_GRAPH,
             seconds=self.seconds,
             generated_for=self.generated_for,
         )

@@ -70,7 +70,7 @@ class Symbolic(Variation):
 
     def planned(self, test: VariedTest, plan: GraphPlan, rng: random.Random) -> GraphPlan:
         drawn = not plan.corpus and rng.random() < self.share
-        return replace(plan, symbolic=drawn and self.config.opset >= WHOLE)
+        return replace(plan, symbolic=True) if drawn and self.config.opset >= WHOLE else plan
 
     def grown(
         self, draft: CaseDraft, plan: GraphPlan, made: Generated, rng: random.Random

@@ -32,7 +32,8 @@ class Draft:
 
     stale: whether a rule has changed `model` since the last `learn`. types: of the main graph's
     values with known dtype and non-empty shape, inferred on first use. constants: initializers that
-    are not inputs. changed: values whose node the last rule has renamed or given other inputs.
+    are not inputs. opset: version of the standard's own operator set. changed: values whose node
+    the last rule has renamed or given other inputs.
     """
 
     def __init__(self, model: onnx.ModelProto) -> None:
@@ -53,16 +54,12 @@ class Draft:
     def graph(self) -> onnx.GraphProto:
         return self.model.graph
 
-    @property
-    def opset(self) -> int:
-        """Version of the standard's own operator set."""
-        domains = {entry.domain: entry.version for entry in self.model.opset_import}
-        return domains.get("", domains.get("ai.onnx", 1))
-
     def learn(self) -> None:
         """Read the model again after a change."""
         self.stale = False
         vars(self).pop("types", None)
+        domains = {entry.domain: entry.version for entry in self.model.opset_import}
+        self.opset = domains.get("", domains.get("ai.onnx", 1))
         inputs = {value.name for value in self.graph.input}
         self.constants = {t.name: t for t in self.graph.initializer if t.name not in inputs}
         initialised = {tensor.name for tensor in self.graph.initializer}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, MutableSequence, Sequence
+from functools import cache
 from typing import TypeVar
 
 import numpy as np
@@ -34,10 +35,11 @@ def _ordinary(draft: Draft) -> Iterator[onnx.NodeProto]:
     return (node for node in own if node.op_type not in ("Constant", "ConstantOfShape"))
 
 
-def _defaults(node: onnx.NodeProto, opset: int) -> dict[str, AttributeProto]:
-    """The attributes of a node that have a default in ONNX, by name."""
+@cache
+def _defaults(op: str, opset: int) -> Mapping[str, AttributeProto]:
+    """The attributes of an operator that have a default in ONNX, by name."""
     try:
-        known = defs.get_schema(node.op_type, opset, "").attributes
+        known = defs.get_schema(op, opset, "").attributes
     except defs.SchemaError:
         return {}
     return {n: a.default_value for n, a in known.items() if a.default_value.type and not a.required}
@@ -48,7 +50,7 @@ def _is_default(draft: Draft, node: onnx.NodeProto, own: AttributeProto) -> bool
     if own.ref_attr_name:
         return False
     value = helper.get_attribute_value(own)
-    default = _defaults(node, draft.opset).get(own.name)
+    default = _defaults(node.op_type, draft.opset).get(own.name)
     if default is not None:
         return bool(value == helper.get_attribute_value(default))
     if node.op_type == "Transpose":
@@ -102,7 +104,7 @@ def _places(draft: Draft, present: bool) -> Places:
             found += [(node, own) for own in node.attribute if _is_default(draft, node, own)]
         else:
             names = {own.name for own in node.attribute}
-            defaults = _defaults(node, draft.opset).items()
+            defaults = _defaults(node.op_type, draft.opset).items()
             found += [(node, default) for name, default in defaults if name not in names]
         for place, array in _implied(draft, node).items():
             name = node.input[place] if place < len(node.input) else ""
