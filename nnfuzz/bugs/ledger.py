@@ -143,14 +143,17 @@ def recognised_by(
 def bugs_of(
     bugs: Mapping[str, Bug], signatures: Iterable[str], keys: Iterable[Key], system: str = ""
 ) -> list[str]:
-    """Names of the bugs that a failure with these signatures and keys has as its cause, open ones
-    first; a duplicate counts for its leader. system: of the failure; "" for any.
+    """Names of the bugs that a failure with these signatures and keys has as its cause, the best
+    match first, of equal ones an open one; a duplicate counts for its leader. system: of the
+    failure; "" for any.
     """
     signatures, keys = frozenset(signatures), frozenset(keys)
-    own = (n for n, b in bugs.items() if system in ("", b.system) and b.is_of(signatures, keys))
-    leaders = dict.fromkeys(bugs[name].duplicate_of or name for name in own)
-    known = [name for name in leaders if name in bugs]
-    return sorted(known, key=lambda name: not bugs[name].state.is_open)
+    matches: dict[str, float] = {}
+    for name, bug in bugs.items():
+        leader = bug.duplicate_of or name
+        if system in ("", bug.system) and leader in bugs and (match := bug.match(signatures, keys)):
+            matches[leader] = max(match, matches.get(leader, 0.0))
+    return sorted(matches, key=lambda name: (-matches[name], not bugs[name].state.is_open))
 
 
 def known_bugs(ledger: Ledger, registry: BackendRegistry) -> KnownFailures:

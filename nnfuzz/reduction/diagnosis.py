@@ -22,7 +22,7 @@ from nnfuzz.reduction.known import causing, in_full
 from nnfuzz.reduction.trials import Trials
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.cause import Cause, Symptoms
-from nnfuzz.triage.keys import Claim, Hypothesis, Key, KeyKind
+from nnfuzz.triage.keys import UNBOUND, Claim, Hypothesis, Key, KeyKind
 from nnfuzz.triage.mismatch import wrong_outputs
 from nnfuzz.triage.pattern import (
     data_operators,
@@ -117,7 +117,12 @@ def _own(
     mismatches = [cause for cause in causes if cause.kind == OutcomeKind.MISMATCH]
     one = narrowest_cause(heals, [cause.heals for cause in mismatches])
     common = [_likeliest(explanations, mismatches), shared_key(one, operator, operands)]
-    keys = {Key(KeyKind.CAUSE, _explained(failure, claimed)) for claimed in common if claimed}
+    keys = {
+        Key(KeyKind.CAUSE, _explained(failure, same))
+        for claimed in common
+        if claimed
+        for same in _in_family(trials, operator, claimed)
+    }
     if wordless(failure.signature.details):
         keys |= _of_death(trials, question, best, failure)
     if claimed := _at_fault(trials, question, best, failure):
@@ -154,12 +159,25 @@ def _of_death(
     return {Key(KeyKind.CAUSE, text) for text in [*texts, *(_cause(*p).hash for p in alone[:1])]}
 
 
+def _in_family(trials: Trials, operator: str, claimed: Hypothesis) -> list[str]:
+    """A claim as all operators share it that are computed by the same code: about the class that
+    declares an ignored attribute; of a claim that names no operator, also about each small family.
+    Operators that have only a dtype, a default or a constant in common have causes of their own.
+    """
+    if claimed.claim is Claim.IGNORES and claimed.subject == operator:
+        families = trials.families(operator, claimed.detail)
+        return [str(replace(claimed, subject=name)) for name in families or [operator]]
+    if claimed.claim not in UNBOUND:
+        return [str(claimed)]
+    return [f"{claimed} at {name}" for name in (operator, *trials.families(operator))]
+
+
 def _written(tried: Tried) -> int:
     """How many operators of ONNX a case applies to its inputs."""
     return len(data_operators(tried.case.model)) if tried.case and tried.case.model else 0
 
 
-def _explained(failure: Failure, claimed: Hypothesis) -> str:
+def _explained(failure: Failure, claimed: Hypothesis | str) -> str:
     """The key of mismatches that one claim explains."""
     return f"{failure.compiler} {failure.signature.parts.get('levels', '')} {claimed}"
 

@@ -296,12 +296,12 @@ class Trials:
         """
         return self._answer("explaining", Explain(case, outputs, tuple(held)))
 
-    def families(self, operator: str) -> list[str]:
-        """The small families of specs that an operator belongs to.
+    def families(self, operator: str, attribute: str = "") -> list[str]:
+        """The small families of specs that an operator belongs to, or the one of an attribute.
 
         Raises: WorkerError if the worker fails.
         """
-        return self._answer("families", ListFamilies(operator))
+        return self._answer("families", ListFamilies(operator, attribute))
 
     def _answer(self, about: str, job: Job[A]) -> A:
         event = self._workers.service.call(job)

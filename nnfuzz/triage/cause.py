@@ -198,9 +198,9 @@ def messages(failure: Failure) -> tuple[str, ...]:
 def _parts(failure: Failure, graph: GraphView, symptoms: Symptoms) -> JsonObject:
     """What a reduced failure shares with others of the same cause.
 
-    A pass of the optimiser that localisation accuses is the cause, in whatever pattern, level and
-    way it shows: as an error, wrong values or a wrong shape. Misused memory is known by operators
-    and the stage. Else an error is known by what nnfuzz.triage.cause makes of it, a mismatch of one
+    A pass of the optimiser that localisation accuses is the cause of its wrong results, in whatever
+    pattern and at whatever level, and of an error with its words: a pass that raises in two ways
+    has two faults. Misused memory is known by operators and the stage. Else an error is known by what nnfuzz.triage.cause makes of it, a mismatch of one
     operator by that operator and by whether digits or everything is wrong, one of several by
     operators, edges and classes of dtypes.
     """
@@ -208,9 +208,9 @@ def _parts(failure: Failure, graph: GraphView, symptoms: Symptoms) -> JsonObject
     if habits := parts.get(HABITS):
         parts = {HABITS: [Deviation.parse(habits[0]).decision]}  # each is a finding of its own
     elif symptoms.passes:
-        message = parts.get("message", "")
-        parts = {"passes": sorted(symptoms.passes)}
-        parts |= _rewrite(message, graph, symptoms) if symptoms.rewrites else {}
+        message, kind = parts.get("message", ""), failure.kind.value
+        parts = {"passes": sorted(symptoms.passes), "kind": kind}
+        parts |= _rewrite(message, graph, symptoms)
     elif failure.kind is OutcomeKind.MISMATCH:
         parts |= _mismatch(failure, graph, symptoms)
     elif corrupted(failure.signature.details):
@@ -224,11 +224,11 @@ def _parts(failure: Failure, graph: GraphView, symptoms: Symptoms) -> JsonObject
 
 
 def _rewrite(message: str, graph: GraphView, symptoms: Symptoms) -> dict[str, object]:
-    """Which rewrite of a collection it is: as an error says, whatever it was applied to, or else by
-    the operators.
+    """Which fault of a pass it is: as an error says, whatever the pass was applied to; of a wrong
+    result, the operators tell the rewrites of a collection apart.
     """
     if not message:
-        return {"apart": sorted(symptoms.rewrites)}
+        return {"apart": sorted(symptoms.rewrites)} if symptoms.rewrites else {}
     dtypes = {*graph.dtypes.values()}
     operators = {*graph.operators}
     return {"message": from_last_location(message) or general_message(message, dtypes, operators)}

@@ -50,6 +50,10 @@ class Claim(Enum):
     OTHER = "{detail}"
 
 
+UNBOUND = (Claim.ALL_CONSTANTS, Claim.SATURATES, Claim.TF32, Claim.COMPUTED_IN)
+"""Claims that name no operator."""
+
+
 @dataclass(frozen=True)
 class Hypothesis:
     """One way in which a result may come about.
@@ -230,13 +234,18 @@ def wording(clause: str) -> str:
 
 
 def have_one_cause(one: Collection[Key], other: Collection[Key]) -> bool:
-    """Whether two findings share enough to be one. What a message says and what it says last are
-    the same words, and count once.
+    """Whether two findings share enough to be one."""
+    return shared_weight(one, other) >= 1.0 - _EPSILON
+
+
+def shared_weight(one: Collection[Key], other: Collection[Key]) -> float:
+    """The sum over common keys. What a message says and what it says last are the same words, and
+    count once.
     """
     kinds = [key.kind for key in {*one} & {*other}]
     if KeyKind.CLAUSE in kinds:
         kinds = [kind for kind in kinds if kind is not KeyKind.SAID]
-    return sum(kind.weight for kind in kinds) >= 1.0 - _EPSILON
+    return sum(kind.weight for kind in kinds)
 
 
 def is_known_cause(one: Collection[Key], known: Collection[Key]) -> bool:

@@ -1,0 +1,94 @@
+"""What a ledger's bugs are recognised by, computed anew from their models by today's rules."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nnfuzz.backend.contract import OptionError
+from nnfuzz.backend.registry import BackendRegistry, RegistryError
+from nnfuzz.backend.runner import RunnerError
+from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.untrusted import read_model, read_npz
+from nnfuzz.bugs.bug import Bug
+from nnfuzz.bugs.ledger import SCRIPT, Ledger
+from nnfuzz.findings.reduced import cause_of
+from nnfuzz.library.case import case_from_onnx
+from nnfuzz.library.experiment import Experiment, reduce
+from nnfuzz.library.plugins import known_plugins
+from nnfuzz.reduction.case import NotReduced
+from nnfuzz.reduction.trials import WorkerError
+from nnfuzz.testcase.case import ModelError
+from nnfuzz.testcase.client import ProducerError
+from nnfuzz.triage.keys import Key, KeyKind
+
+if TYPE_CHECKING:
+    import onnx
+
+CANNOT = (
+    NotReduced, ModelError, OptionError, ProducerError, RegistryError, RunnerError, Unreadable,
+    WorkerError, TypeError,
+)  # fmt: skip
+"""Why a bug's model tells nothing here."""
+
+
+def learned(ledger: Ledger, name: str, plugins: Sequence[str] = ()) -> Bug:
+    """The bug with the keys that a campaign would give its failure today. The model runs, and each
+    of its failures of the bug's kind is reduced and diagnosed. Signatures are added to; keys are
+    replaced, since those of other rules mean something else.
+
+    Raises: one of CANNOT, with the reason; NotReduced if there is no model, or it does not fail.
+    """
+    bug, folder = ledger.bug(name), ledger.place(name)
+    model, inputs = model_of(folder)
+    case = case_from_onnx(model, inputs, plugins=plugins)
+    with Experiment([bug.system], plugins) as run:
+        own = [f for f in run.findings(run(case)) if bug.kind in ("", f.failure.kind)]
+    if not own:
+        raise NotReduced(f"the model does not fail here, at least not by {bug.kind or 'anything'}")
+    registry = BackendRegistry.discover(known_plugins(plugins))
+    keys, signatures = set[Key](), dict.fromkeys(bug.signatures)
+    for finding in own:
+        reduced = reduce(finding)
+        cause = cause_of(reduced, registry)
+        keys |= {*cause.keys, Key(KeyKind.FAILURE, finding.failure.kind.value)}
+        signatures |= dict.fromkeys((finding.signature.hash, reduced.signature.hash, cause.hash))
+    return replace(bug, keys=tuple(sorted(map(str, keys))), signatures=tuple(sorted(signatures)))
+
+
+def model_of(folder: Path) -> tuple[onnx.ModelProto, Mapping[str, np.ndarray]]:
+    """The model of a bug with its inputs: the files of its finding, or what its script defines as
+    MODEL, in ONNX's textual form, and INPUTS before it does anything else.
+
+    Raises: NotReduced, Unreadable.
+    """
+    from onnx import parser
+
+    if (folder / "model.onnx").is_file():
+        return read_model(folder / "model.onnx"), read_npz(folder / "inputs.npz")
+    scope: dict[str, object] = {}
+    script = folder / SCRIPT
+    text = script.read_text(encoding="utf-8") if script.is_file() else ""
+    for statement in _plain(ast.parse(text).body):
+        exec(compile(ast.Module([statement], []), str(script), "exec"), scope)
+    given, inputs = scope.get("MODEL"), scope.get("INPUTS")
+    if not isinstance(given, str) or not isinstance(inputs, dict):
+        raise NotReduced("there is no model.onnx, and no MODEL and INPUTS in the script")
+    try:
+        return parser.parse_model(given), inputs
+    except parser.ParseError as error:
+        raise NotReduced(f"MODEL of the script cannot be parsed: {error}") from error
+
+
+def _plain(statements: Iterable[ast.stmt]) -> Iterable[ast.stmt]:
+    """The imports of data libraries and the assignments at the head of a script."""
+    for statement in statements:
+        if isinstance(statement, ast.FunctionDef | ast.ClassDef | ast.For | ast.With | ast.Try):
+            return
+        if isinstance(statement, ast.Import | ast.ImportFrom | ast.Assign):
+            yield statement
