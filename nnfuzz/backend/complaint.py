@@ -305,7 +305,7 @@ def reads_as_internal(error: CompilerError, packages: Collection[str]) -> bool:
 
     packages: the compiler's own, top-level. A function of the text alone.
     """
-    package, _, name = error.error_type.rpartition(".")
+    package, name = error.error_type.rpartition(".")[0], error.error_type
     if impossible(error.error_type, error.message) or _PLEASE.search(error.message):
         return True
     if package.partition(".")[0] in (*packages, *_STANDARD_OWN):

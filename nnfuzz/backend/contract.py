@@ -40,6 +40,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
+from nnfuzz.backend.causes import states_limit
 from nnfuzz.backend.complaint import (
     CompilerError,
     Complaint,
@@ -136,9 +137,10 @@ _SLIPS = (NameError, AttributeError, LookupError, TypeError, ImportError)
 
 def own_fault(error: BaseException, adapter: type) -> bool:
     """Whether the adapter's own code made a mistake: the innermost frame is a line of its module
-    that does not raise, and the error is one that Python itself raises for slips.
+    that does not raise, and the error is one that Python itself raises for slips, and states no
+    limit of what that line calls.
     """
-    if not isinstance(error, _SLIPS) or isinstance(error, NotImplementedError):
+    if not isinstance(error, _SLIPS) or states_limit(str(error)):
         return False
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:

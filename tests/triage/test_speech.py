@@ -4,13 +4,13 @@ from collections import Counter
 
 import pytest
 
+from nnfuzz.backend.causes import slip
 from nnfuzz.backend.complaint import CompilerError, ComplaintKind, Stage, read_complaint
 from tests.triage.spoken import messages, read
 
 MESSAGES = messages()
-MISREAD = {"tflite-java-flex", "migraphx-variable-ends"}
-"""Refusals that are taken for failures: one calls itself an internal error, and one says "cannot
-handle", as compilers say of their bugs."""
+MISREAD = {"migraphx-variable-ends"}
+"""A refusal that is taken for a failure: it says "cannot handle", as compilers say of their bugs."""
 
 
 def test_the_corpus_is_what_was_asked_for():
@@ -71,6 +71,9 @@ def refuses(message, error_type="RuntimeError", stage=Stage.COMPILE, **more):
         "does not know how to lower Foo",
         "operator Foo is not enabled in this build",
         "only float32 supported",
+        "internal executor error: run 7: kernel execution failed: Foo: unsupported dtype Float64",
+        "'ndarray' object cannot be converted to 'PyArray<T, D>'",
+        "run(): incompatible function arguments. The following argument types are taken:",
     ],
 )
 @pytest.mark.parametrize("stage", [Stage.TRANSFORM, Stage.IMPORT, Stage.COMPILE, Stage.EXECUTE])
@@ -85,6 +88,8 @@ def test_sentences_of_refusal_at_any_stage_before_values_come_out(message, stage
         ("", "AssertionError"),
         ("supports only in fast mode", "AssertionError"),
         ("not supported", "toy.InternalError"),
+        ("Internal error: Foo is not supported: sizes 3 and 4 differ", "RuntimeError"),
+        ("'toy.Tensor' object does not support item assignment", "TypeError"),
         ("Foo is not supported on gpu, falling back to cpu\nshapes differ", "RuntimeError"),
         ("unsupported operand type(s) for +: 'int' and 'str'", "TypeError"),
         ("fileno", "io.UnsupportedOperation"),
@@ -105,6 +110,15 @@ def test_sentences_of_refusal_at_any_stage_before_values_come_out(message, stage
 )
 def test_false_friends(message, error_type):
     assert not refuses(message, error_type)
+
+
+CALLED = 'Traceback (most recent call last):\n  File "/adapter.py", line 3, in build\n    toy.run(x)\n'
+
+
+def test_what_native_code_says_of_its_limits_is_no_slip_of_its_caller():
+    assert refuses("object arrays are not supported", "TypeError", traceback=CALLED)
+    assert not refuses("'NoneType' object is not callable", "TypeError", traceback=CALLED)
+    assert slip("struct.error") and slip("TypeError") and not slip("toy.error")
 
 
 @pytest.mark.parametrize("name", ["UnsupportedOp", "OpNotImplemented", "NotSupportedError"])
