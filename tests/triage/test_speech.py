@@ -4,8 +4,16 @@ from collections import Counter
 
 import pytest
 
+from nnfuzz.backend.backtrace import normalise
 from nnfuzz.backend.causes import slip
-from nnfuzz.backend.complaint import CompilerError, ComplaintKind, Stage, read_complaint
+from nnfuzz.backend.complaint import (
+    Complaint,
+    CompilerError,
+    ComplaintKind,
+    Stage,
+    read_complaint,
+    stated_cause,
+)
 from tests.triage.spoken import messages, read
 
 MESSAGES = messages()
@@ -163,3 +171,23 @@ def test_levels_of_a_log_are_no_statements():
     found = read_complaint(CompilerError(Stage.IMPORT, "RuntimeError", told))
     assert found.subject == "TYPE FLOAT differs ERROR: of x"
     assert found.kind is not ComplaintKind.UNSUPPORTED
+
+
+def test_words_that_change_between_repetitions_are_no_part_of_a_complaint():
+    told = "compiling {} failed in unit tmp{}: no rule for 'Foo' behind {:#x}"
+    words = [("/t/aq/k.c", "xwq", 4711), ("/t/zz/k.c", "bfd", 12), ("/t/b/k.c", "kkk", 9)]
+    first, *again = (Complaint(subject=told.format(*each)) for each in words)
+    steady = first.steady(again)
+    assert steady.varies and "tmp" not in steady.subject and "no rule for 'Foo'" in steady.subject
+    assert len({normalise(c.steady([first]).subject) for c in again} | {normalise(steady.subject)}) == 1
+    assert first.steady([first]) == first
+    assert first.steady([Complaint(subject="out of memory")]) == first
+
+
+def test_how_often_a_statement_occurs_is_chance():
+    once = "error: undefined symbol foo_1"
+    assert stated_cause(once) == stated_cause(f"{once}\n{once}")
+    assert stated_cause(f"{once}\nerror: undefined symbol foo_2") in (
+        once,
+        "error: undefined symbol foo_2",
+    )
