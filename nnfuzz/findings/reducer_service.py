@@ -17,7 +17,7 @@ from nnfuzz.backend.runner import CompilerServers, RunnerError
 from nnfuzz.findings.folder import FindingError, read_finding
 from nnfuzz.findings.reduced import cause_of, reduce_folder
 from nnfuzz.records.finding import Finding
-from nnfuzz.records.rows import ReductionRow
+from nnfuzz.records.rows import NOT_SHOWN, ReductionRow
 from nnfuzz.reduction.case import NotReduced, ReduceConfig, Unexplained
 from nnfuzz.reduction.trials import Servers, WorkerError
 from nnfuzz.sandbox.forkserver import ForkClient
@@ -110,6 +110,8 @@ class ReductionService(Service):
         done, reduced = reduce_folder(
             folder, replace(config, servers=servers), trusted=self._trusted
         )
+        if NOT_SHOWN in (title := reduced.signature.title):
+            return ReductionRow(job.signature, reason=title[title.index(NOT_SHOWN) :])
         cause, graph = cause_of(reduced, self._registry), reduced.case.graph
         return ReductionRow(
             job.signature,

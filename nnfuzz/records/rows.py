@@ -130,6 +130,10 @@ class FlakyRow:
     tried: int
 
 
+NOT_SHOWN = "does not reproduce"
+"""Begins the reason of a reduction whose script never failed: the finding is a flaky failure."""
+
+
 @dataclass(frozen=True)
 class ReductionRow:
     """The result of reducing the finding of a signature.

@@ -13,6 +13,7 @@ from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.base.shard import IndexSet, Shard
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.records.rows import (
+    NOT_SHOWN,
     FindingRow,
     HangRow,
     HangStatus,
@@ -268,7 +269,9 @@ class Recorder:
         self._keep(result)
         self._note_pattern(result)
         if result.cause in self._known or self._ignores(result):
-            return self._turns_out_known(result.signature)
+            return self._withdrawn(result.signature, "known")
+        if result.reason.startswith(NOT_SHOWN):
+            return self._withdrawn(result.signature, "flaky")
         self.arrange()
         return next(
             row for row in self.findings() if result.signature in (row.signature, *row.others)
@@ -286,11 +289,11 @@ class Recorder:
             self.rows[signature] = replace(self.rows[signature], folder=folder)
             self._listed = None
 
-    def _turns_out_known(self, signature: str) -> FindingRow:
-        """Removes a finding whose cause is among the known failures."""
+    def _withdrawn(self, signature: str, bucket: str) -> FindingRow:
+        """Removes a finding whose cause is among the known failures, or whose script never fails."""
         row = self.rows.pop(signature)
         self._known.add(signature)
-        self.store.signatures.turn_known(signature)
+        self.store.signatures.withdraw(row, bucket)
         self.store.flush()  # before the folder goes
         shutil.rmtree(self.store.folder / row.folder, ignore_errors=True)
         return row

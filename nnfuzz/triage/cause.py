@@ -25,7 +25,7 @@ from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.ir.view import GraphView, NodeView
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.headline import is_native
-from nnfuzz.triage.keys import Hypothesis, Key
+from nnfuzz.triage.keys import Hypothesis, Key, last_clause
 from nnfuzz.triage.mismatch import (
     WrongOutput,
     compares_low_words,
@@ -411,8 +411,11 @@ def blamed(
 
 
 def _said(general: str) -> dict[str, object]:
-    """The message in general words instead of what a complaint says of this model."""
-    return {"message": general, "about": None, "at": None, "location": None}
+    """The message in general words instead of what a complaint says of this model. A whole statement
+    is the same fault wherever it is called from, be it at import or later.
+    """
+    said = {"message": general, "about": None, "at": None, "location": None}
+    return said | (dict.fromkeys(("stage", "frames")) if last_clause(general) else {})
 
 
 def _unlike(message: str, graph: GraphView) -> bool:

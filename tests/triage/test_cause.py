@@ -372,3 +372,11 @@ def test_misused_memory_is_known_by_the_operator_and_not_by_how_the_process_died
     asserted = crashed("O0", "toy.cc:7: Assertion `size > 0' failed.", "SIGABRT")
     framed = crashed("O0", "#1  0x1 in toy::fuse (x=1) at fuse.cc:1")
     assert here not in (death("Identity", asserted), death("Identity", framed))
+
+
+def test_one_statement_at_import_and_at_execution_is_one_cause():
+    made, told = graph(("Elu", "x", "y")), "table of layouts: no rule maps the layout"
+    deep = '  File "/toy/run.py", line 3, in walk\n    f()\n'
+    one, other = error(made, told, Stage.IMPORT), error(made, told, Stage.EXECUTE, deep)
+    assert one == other != error(made, f"{told} twice", Stage.EXECUTE)
+    assert error(made, "bad", Stage.IMPORT) != error(made, "bad", Stage.EXECUTE)

@@ -234,7 +234,7 @@ def learn(chosen: Chosen = None, ledger: LedgerFolder = LEDGER, plugin: Plugins 
     book, counts = Ledger.opened(ledger), Counter[str]()
     for name in book.chosen(chosen or []):
         try:
-            bug = learned(book, name, plugin or [])
+            bug = learned(book, name, [*map(str, plugin or [])])
         except CANNOT as error:
             counts["as before"] += 1
             tell(f"{name}: as before: {one_line(error)[:_SHOWN]}")
