@@ -125,6 +125,7 @@ class ReductionService(Service):
             explained=done.cause is not None,
             keys=tuple(sorted(map(str, cause.keys))),
             explanations=done.diagnosis.explanations,
+            severity=reduced.severity.value,
             accused=str((reduced.localisation or {}).get("party", "")),
         )
 

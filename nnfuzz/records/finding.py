@@ -15,6 +15,7 @@ from nnfuzz.experiment.bisection import Bisection
 from nnfuzz.reduction.candidate import ReductionFigures
 from nnfuzz.reduction.diagnosis import NOTHING, Diagnosis
 from nnfuzz.testcase.case import TestCase
+from nnfuzz.triage.severity import Severity
 from nnfuzz.triage.signature import Failure, Signature
 
 
@@ -98,6 +99,10 @@ class Finding:
     def system(self) -> str:
         """The name of the backend that the finding is about."""
         return self.backend.name if self.backend else self.failure.backend
+
+    @property
+    def severity(self) -> Severity:
+        return Severity.of(self.failure, self.verdict, self.case.graph, self.case.inputs)
 
     def __repr__(self) -> str:
         return f"Finding({self.signature})"

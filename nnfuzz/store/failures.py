@@ -130,7 +130,7 @@ class Signatures(Table):
         query = """
             SELECT f.signature, f.test, f.kind, f.stage, f.backend, f.level, f.title, f.folder,
                    f.found_at, f.party, count(o.test) AS occurrences, f.place, f.size, f.suspicion,
-                   f.compiler
+                   f.severity, f.compiler
             FROM findings f LEFT JOIN occurrences o
                 ON o.signature = f.signature AND o.bucket = 'finding'
             WHERE NOT f.known GROUP BY f.signature ORDER BY f.found_at, f.signature"""

@@ -27,10 +27,12 @@ from nnfuzz.store.failures import arrange, mend, replacing
 from nnfuzz.store.statistics import Statistics
 from nnfuzz.store.store import Store
 from nnfuzz.store.suspicions import Suspicions, by_value, merged, suspicion_of
+from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.identity import Numbered, TestId
 from nnfuzz.triage.keys import KnownFailures
 from nnfuzz.triage.mismatch import first_wrong
 from nnfuzz.triage.pattern import Pattern, pattern_of, upstream
+from nnfuzz.triage.severity import Severity
 from nnfuzz.triage.signature import Failure, habits_of
 
 DESIGN = "design"
@@ -314,6 +316,7 @@ class Recorder:
         before = self.rows.get(signature)
         made = evidence.made
         graph = made.graph if made else NO_GRAPH
+        inputs = made.inputs if isinstance(made, TestCase) else {}
         if failure.kind is OutcomeKind.MISMATCH:
             self._patterns[signature] = pattern_of(_failing_part(graph, failure, evidence))
         items = items_of(graph, self._variables)
@@ -334,6 +337,7 @@ class Recorder:
             place=evidence.place,
             size=len(graph.nodes),
             suspicion=suspicion_of(failure),
+            severity=Severity.of(failure, evidence.verdict, graph, inputs).value,
         )
         if not row.folder:
             looks_alike = self._cause_of(row) or self._joins(row)
