@@ -21,7 +21,7 @@ from nnfuzz.reduction.experiments import CONSTANT, exposed, healing, narrowest_c
 from nnfuzz.reduction.known import causing, in_full
 from nnfuzz.reduction.trials import Trials
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.triage.cause import Cause, Symptoms
+from nnfuzz.triage.cause import Cause, Symptoms, type_key, wrong_fact
 from nnfuzz.triage.keys import UNBOUND, Claim, Hypothesis, Key, KeyKind
 from nnfuzz.triage.mismatch import wrong_outputs
 from nnfuzz.triage.pattern import (
@@ -30,6 +30,7 @@ from nnfuzz.triage.pattern import (
     general_message,
     onnx_type,
     operator_types,
+    written_types,
 )
 from nnfuzz.triage.signature import (
     FAILURES,
@@ -125,6 +126,8 @@ def _own(
     }
     if wordless(failure.signature.details):
         keys |= _of_death(trials, question, best, failure)
+    if maker := _maker_at_fault(trials, question, best, failure):
+        keys.add(type_key(failure.compiler, wrong_fact(failure), maker))
     if claimed := _at_fault(trials, question, best, failure):
         keys.add(Key(KeyKind.CAUSE, _explained(failure, claimed)))
         explanations = explanations or {claimed: claimed}
@@ -392,6 +395,25 @@ def _first_alone(trials: Trials, question: CandidateQuestion, exposed: Tried) ->
         return None
     alone = trials.run(exposed.case, (Edit("neighbourhoods", "input", first[:1]),), question)
     return alone if _wrong(alone) else None
+
+
+def _maker_at_fault(
+    trials: Trials, question: CandidateQuestion, best: Tried, failure: Failure
+) -> str:
+    """The operator of ONNX whose result a compiler takes for another dtype or shape: the first node
+    with whose values as inputs the rest of the model does well; "" if there is none, or the error
+    is about something else.
+    """
+    nodes = _nodes(best)
+    if best.case is None or len(nodes) < 2 or not wrong_fact(failure):
+        return ""
+    types = written_types(best.case.model, best.case.graph) if best.case.model else {}
+    for node in nodes[:-1]:
+        rest = [other.outputs[0] for other in nodes if other is not node]
+        tried = trials.run(best.case, (Edit("neighbourhoods", "input", rest),), question)
+        if tried.outcomes and not tried.failing and all(o.ok for o in tried.outcomes):
+            return types.get(node.outputs[0], node.op)
+    return ""
 
 
 def _at_fault(

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from nnfuzz.backend.numeric import CONSIDERED, Deviation
+from nnfuzz.backend.numeric import CONSIDERED, NO_NAN, Deviation
 from nnfuzz.compare.deviating import explains
 from nnfuzz.compare.edges import enclosure
 from nnfuzz.compare.envelope import Envelope
@@ -42,8 +42,9 @@ FLOATS = frozenset(dtype.value for dtype in DType if dtype.is_float)
 SMALL = 10
 """Operators of a family of which one without words stands for another: larger ones have little in
 common."""
-_NUMERIC = tuple(habit for habit in CONSIDERED if habit.dtype != DType.BOOL.value)
-"""One operator that returns numbers for truth values shows no habit of the compiler."""
+_NUMERIC = tuple(h for h in CONSIDERED if h.dtype != DType.BOOL.value and h.to != NO_NAN)
+"""One operator that returns numbers for truth values, or passes over NaN, shows no habit of the
+compiler."""
 MOST_NODES = 3
 """A larger graph is not reduced: what it computes has too many explanations."""
 

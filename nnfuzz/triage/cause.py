@@ -25,7 +25,7 @@ from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.ir.view import GraphView, NodeView
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.headline import is_native
-from nnfuzz.triage.keys import Hypothesis, Key, last_clause
+from nnfuzz.triage.keys import Hypothesis, Key, KeyKind, last_clause
 from nnfuzz.triage.mismatch import (
     WrongOutput,
     compares_low_words,
@@ -433,6 +433,27 @@ def _suspects(what: str, at: Sequence[str], graph: GraphView) -> dict[str, objec
     if what == "type" and at and at[-1] in _operators(graph):
         return _result(what, between(graph, at[-1]))
     return _result(what, before_last(graph, what)) if what in _INPUTS else None
+
+
+_FACT = re.compile(
+    r"\b(?:shape|rank|ndim|dim|dimension|ax[ie]s|extent|size|broadcast\w*)s?\b", re.IGNORECASE
+)
+_TYPE = re.compile(r"\b(?:d(?:ata ?)?|element |scalar )types?\b", re.IGNORECASE)
+
+
+def wrong_fact(failure: Failure) -> str:
+    """What an error finds wrong with a value, "dtype" or "shape"; "" if it speaks of neither."""
+    parts = failure.signature.parts
+    about, message = parts.get("about", ""), parts.get("message", "")
+    if about == "dtype" or (not about and _TYPE.search(message)):
+        return "dtype"
+    return "shape" if about in ("shape", "type") or _FACT.search(message) else ""
+
+
+def type_key(compiler: str, fact: str, operator: str) -> Key:
+    """The key of all that follows from a wrong dtype or shape of an operator's result."""
+    parts = {RESULT: fact, "of": [operator], "backend": compiler}
+    return Key(KeyKind.CAUSE, digest_of(parts))
 
 
 def _result(what: str, suspects: Sequence[str]) -> dict[str, object] | None:
