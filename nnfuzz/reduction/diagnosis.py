@@ -254,9 +254,15 @@ def wrong_inside(
     trials: Trials, question: CandidateQuestion, best: Tried, wanted: str
 ) -> Tried | None:
     """The first operator of ONNX that is wrong by itself, where one of ours became several or an
-    exporter wrote the model of a mismatch; None if that is nothing new.
+    exporter wrote the model of a mismatch; of an error all operators of ONNX that were written, if
+    they are more than ours. None if that is nothing new.
     """
-    alone = _inside(trials, question, best) if question.judged else None
+    if question.judged:
+        alone = _inside(trials, question, best)
+    elif best.case is None or _written(best) <= len(_nodes(best)):
+        return None
+    else:
+        alone = trials.run(best.case, (Edit("importing"),), question)
     return alone if alone and any(mark == wanted for _, mark in alone.failing) else None
 
 
