@@ -144,8 +144,8 @@ class Bug:
         return keys
 
     def match(self, signatures: Iterable[str], keys: Collection[Key]) -> float:
-        """How surely a finding with these signatures and keys has this bug as its cause: infinite for
-        a common signature, else the weight of common keys; 0 where it has another cause.
+        """How surely a finding with these signatures and keys has this bug as its cause: infinite
+        for a common signature, else the weight of common keys; 0 where it has another cause.
         """
         if not set(self.signatures).isdisjoint(signatures):
             return math.inf

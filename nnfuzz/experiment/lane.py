@@ -63,7 +63,9 @@ class Lane:
             outcomes = now
             renamed = {f.targets: f for f in self._failures(case, judge, outcomes)}
             doubts = [replace(d, failure=renamed.get(d.failure.targets, d.failure)) for d in doubts]
-            confirmed = [*{d.failure.signature.hash: d.failure for d in doubts if d.certain}.values()]
+            confirmed = [
+                *{d.failure.signature.hash: d.failure for d in doubts if d.certain}.values()
+            ]
         extra, blames = self._blamed(judge, confirmed, outcomes)
         return Result(
             case=case,

@@ -314,7 +314,9 @@ def _lacking(outcome: Outcome | None) -> list[str]:
     """Errors of a compiler that is absent or too old, unless the finding is one of them."""
     name = outcome.error_type.rpartition(".")[2] if outcome else ""
     name = "ImportError" if name == "ModuleNotFoundError" else name
-    return [error for error in ("ImportError", "AttributeError", "FileNotFoundError") if error != name]
+    return [
+        error for error in ("ImportError", "AttributeError", "FileNotFoundError") if error != name
+    ]
 
 
 def _expected(finding: Finding, wrong: WrongOutput | None) -> np.ndarray | None:

@@ -27,8 +27,8 @@ class Origin:
     campaign that looks for regressions sets it, and a reduction keeps it. bisection: the results of
     `nnfuzz bisect`. runs_of_one: whether it takes several runs of one compiled program, which
     scripts without nnfuzz do not make, to show the failure. verbatim: whether it takes the model's
-    own bytes, which its text does not keep (such as raw_data). reduced_from, reduction, diagnosis: of
-    a reduced finding.
+    own bytes, which its text does not keep (such as raw_data). reduced_from, reduction, diagnosis:
+    of a reduced finding.
     """
 
     epoch: int | None = None

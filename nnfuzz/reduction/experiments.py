@@ -141,8 +141,8 @@ def narrowest_cause(heals: Sequence[str], known: Iterable[Sequence[str]]) -> Seq
 def shared_key(
     heals: Collection[str], operator: str, operands: Hypothesis | None
 ) -> Hypothesis | None:
-    """The claim that an operator shares with those of its family which become right when one and the
-    same thing is removed; None if there is none. operands: the claim for operators of many operands.
+    """The claim that an operator shares with those of its family which become right when one and
+    the same thing is removed; None if there is none. operands: that for many operands.
     """
     if len(heals) != 1:
         return None

@@ -292,7 +292,7 @@ class Recorder:
             self._listed = None
 
     def _withdrawn(self, signature: str, bucket: str) -> FindingRow:
-        """Removes a finding whose cause is among the known failures, or whose script never fails."""
+        """Removes a finding whose cause is a known failure's, or whose script never fails."""
         row = self.rows.pop(signature)
         self._known.add(signature)
         self.store.signatures.withdraw(row, bucket)

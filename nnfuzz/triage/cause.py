@@ -200,8 +200,9 @@ def _parts(failure: Failure, graph: GraphView, symptoms: Symptoms) -> JsonObject
 
     A pass of the optimiser that localisation accuses is the cause of its wrong results, in whatever
     pattern and at whatever level, and of an error with its words: a pass that raises in two ways
-    has two faults. Misused memory is known by operators and the stage. Else an error is known by what nnfuzz.triage.cause makes of it, a mismatch of one
-    operator by that operator and by whether digits or everything is wrong, one of several by
+    has two faults. Misused memory is known by operators and the stage. Else an error is known by
+    what nnfuzz.triage.cause makes of it, a mismatch of one operator by that operator and by whether
+    digits or everything is wrong, one of several by
     operators, edges and classes of dtypes.
     """
     parts = {k: v for k, v in failure.signature.parts.items() if k not in ("operators", SWITCHES)}
@@ -411,8 +412,8 @@ def blamed(
 
 
 def _said(general: str) -> dict[str, object]:
-    """The message in general words instead of what a complaint says of this model. A whole statement
-    is the same fault wherever it is called from, be it at import or later.
+    """The message in general words instead of what a complaint says of this model. A whole
+    statement is the same fault wherever it is called from, be it at import or later.
     """
     said = {"message": general, "about": None, "at": None, "location": None}
     return said | (dict.fromkeys(("stage", "frames")) if last_clause(general) else {})

@@ -69,8 +69,8 @@ class ErrorDetails(_Details):
 
     error: the class of an exception. signal: of a death; "" if it only exited. message: normalised.
     others: further complaints of the message and their places; they are not in the hash. about, at,
-    location, varies: see nnfuzz.backend.complaint. frames: outermost first, at most three. operators: the
-    one at which a process dies without a word (nnfuzz.experiment.confirm).
+    location, varies: see nnfuzz.backend.complaint. frames: outermost first, at most three.
+    operators: the one at which a process dies without a word (nnfuzz.experiment.confirm).
     """
 
     message: str
@@ -257,8 +257,8 @@ class Failure:
 
     @property
     def steady_words(self) -> frozenset[str]:
-        """The words of a message from which others are gone that change when the failure is repeated;
-        none of another failure.
+        """The words of a message from which those are gone that change when it is repeated; none of
+        another failure.
         """
         parts = self.signature.parts
         return frozenset(parts.get("message", "").split() if parts.get("varies") else ())

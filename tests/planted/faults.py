@@ -118,9 +118,7 @@ class Faults(list[Fault]):
         """All that are named, sorted."""
         return sorted({op for fault in self for op in fault.ops})
 
-    def _add(
-        self, act: Any, stage: Stage, ops: tuple[str, ...], when: Any, cause: str = ""
-    ) -> Any:
+    def _add(self, act: Any, stage: Stage, ops: tuple[str, ...], when: Any, cause: str = "") -> Any:
         if not cause and any(act.__name__ == fault.cause for fault in self):
             raise ValueError(f"two faults are called {act.__name__}")
         text = (act.__doc__ or "").strip().splitlines()[0]

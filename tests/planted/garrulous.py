@@ -29,7 +29,7 @@ REFUSED, FAULTS = Faults(), Faults()
 RANDOM, COUNT = random.SystemRandom(), itertools.count(1)
 
 
-class error(Exception):  # noqa: N801 (as a library calls its own)
+class error(Exception):
     """The only class of errors of a library."""
 
 

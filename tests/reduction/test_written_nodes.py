@@ -29,7 +29,13 @@ def finding():
         server = servers.compilers.of(registry.get(spec.name), spec)
         seen = judged_by(producer, spec, registry, server, case)
         made = Finding(
-            seen.failures[0], case, seen.outcomes, spec, as_json(CONFIG), seen.verdict, {"onnx": "x"}
+            seen.failures[0],
+            case,
+            seen.outcomes,
+            spec,
+            as_json(CONFIG),
+            seen.verdict,
+            {"onnx": "x"},
         )
         yield made, ReduceConfig(registry=registry, servers=servers)
 

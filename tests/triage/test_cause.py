@@ -219,7 +219,11 @@ def test_one_wrong_pass_is_one_bug_in_whatever_pattern():
     assert mismatch(FUSED, **fuse) != mismatch(FUSED)
     assert mismatch(FUSED, **fuse) == mismatch(FUSED, kind="shape", **fuse)
     assert mismatch(FUSED, **fuse) != error(FUSED, "bad", **fuse) != error(FUSED, "worse", **fuse)
-    assert error(FUSED, "bad Relu", **fuse) == error(other, "bad Conv", **fuse) != error(FUSED, "bad Relu")
+    assert (
+        error(FUSED, "bad Relu", **fuse)
+        == error(other, "bad Conv", **fuse)
+        != error(FUSED, "bad Relu")
+    )
     folded = {"passes": ("Fold",), "rewrites": ("Relu",)}
     assert mismatch(FUSED, **folded) != mismatch(FUSED, passes=("Fold",), rewrites=("Conv",))
     raised = error(FUSED, "Relu is gone", **folded)

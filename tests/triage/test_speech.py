@@ -7,8 +7,8 @@ import pytest
 from nnfuzz.backend.backtrace import normalise
 from nnfuzz.backend.causes import slip
 from nnfuzz.backend.complaint import (
-    Complaint,
     CompilerError,
+    Complaint,
     ComplaintKind,
     Stage,
     read_complaint,
@@ -18,7 +18,7 @@ from tests.triage.spoken import messages, read
 
 MESSAGES = messages()
 MISREAD = {"migraphx-variable-ends"}
-"""A refusal that is taken for a failure: it says "cannot handle", as compilers say of their bugs."""
+"""A refusal that is taken for a failure: it says "cannot handle", as compilers do of their bugs."""
 
 
 def test_the_corpus_is_what_was_asked_for():
@@ -120,7 +120,9 @@ def test_false_friends(message, error_type):
     assert not refuses(message, error_type)
 
 
-CALLED = 'Traceback (most recent call last):\n  File "/adapter.py", line 3, in build\n    toy.run(x)\n'
+CALLED = (
+    'Traceback (most recent call last):\n  File "/adapter.py", line 3, in build\n    toy.run(x)\n'
+)
 
 
 def test_what_native_code_says_of_its_limits_is_no_slip_of_its_caller():
@@ -179,7 +181,10 @@ def test_words_that_change_between_repetitions_are_no_part_of_a_complaint():
     first, *again = (Complaint(subject=told.format(*each)) for each in words)
     steady = first.steady(again)
     assert steady.varies and "tmp" not in steady.subject and "no rule for 'Foo'" in steady.subject
-    assert len({normalise(c.steady([first]).subject) for c in again} | {normalise(steady.subject)}) == 1
+    assert (
+        len({normalise(c.steady([first]).subject) for c in again} | {normalise(steady.subject)})
+        == 1
+    )
     assert first.steady([first]) == first
     assert first.steady([Complaint(subject="out of memory")]) == first
 

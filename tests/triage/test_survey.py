@@ -210,7 +210,9 @@ def test_comparisons_that_pass_over_nan_are_a_habit():
         return {"y": ignoring[op](*inputs.values())} if op in ignoring else plain(model, inputs)
 
     found = survey(run)
-    assert [str(h) for h in found] == [f"{d} ignores NaN" for d in ("float64", "float32", "float16")]
+    assert [str(h) for h in found] == [
+        f"{d} ignores NaN" for d in ("float64", "float32", "float16")
+    ]
     assert {h.decision for h in found} == {"ignores NaN"}
     assert [Deviation.parse(str(h)) for h in found] == list(found)
 
