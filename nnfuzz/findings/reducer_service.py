@@ -56,7 +56,7 @@ class ReduceFinding(Job[ReductionRow | None]):
         return answer
 
 
-_REASONS = (
+REASONS = (
     NotReduced,
     FindingError,
     RegistryError,
@@ -99,11 +99,11 @@ class ReductionService(Service):
             return self.reduced(job, config)
         except Unexplained:
             return None
-        except _REASONS as error:
+        except REASONS as error:
             return ReductionRow(job.signature, reason=f"{type(error).__name__}: {error}")
 
     def reduced(self, job: ReduceFinding, config: ReduceConfig) -> ReductionRow:
-        """Reduces one finding. Raises: one of _REASONS, Unexplained."""
+        """Reduces one finding. Raises: one of REASONS, Unexplained."""
         folder = Path(job.folder)
         servers = self._shared(read_finding(folder, self._trusted))
         servers.habits = job.habits

@@ -10,30 +10,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnfuzz.backend.contract import OptionError
-from nnfuzz.backend.registry import BackendRegistry, RegistryError
-from nnfuzz.backend.runner import RunnerError
+from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.untrusted import read_model, read_npz
 from nnfuzz.bugs.bug import Bug
 from nnfuzz.bugs.ledger import SCRIPT, Ledger
 from nnfuzz.findings.reduced import cause_of
+from nnfuzz.findings.reducer_service import REASONS
 from nnfuzz.library.case import case_from_onnx
 from nnfuzz.library.experiment import Experiment, reduce
 from nnfuzz.library.plugins import known_plugins
 from nnfuzz.reduction.case import NotReduced
-from nnfuzz.reduction.trials import WorkerError
-from nnfuzz.testcase.case import ModelError
-from nnfuzz.testcase.client import ProducerError
 from nnfuzz.triage.keys import Key, KeyKind
 
 if TYPE_CHECKING:
     import onnx
 
-CANNOT = (
-    NotReduced, ModelError, OptionError, ProducerError, RegistryError, RunnerError, Unreadable,
-    WorkerError, TypeError,
-)  # fmt: skip
+CANNOT = (*REASONS, ValueError, TypeError, Unreadable)
 """Why a bug's model tells nothing here."""
 
 

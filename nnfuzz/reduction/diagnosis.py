@@ -411,7 +411,10 @@ def _maker_at_fault(
     is about something else.
     """
     nodes = _nodes(best)
+    plainest = best.outcomes[0].level if best.outcomes else ""
     if best.case is None or len(nodes) < 2 or not wrong_fact(failure):
+        return ""
+    if plainest not in failure.levels:  # the rewriting of both may be wrong
         return ""
     types = written_types(best.case.model, best.case.graph) if best.case.model else {}
     for node in nodes[:-1]:

@@ -28,12 +28,10 @@ from nnfuzz.triage.headline import is_native
 from nnfuzz.triage.keys import Hypothesis, Key, KeyKind, last_clause
 from nnfuzz.triage.mismatch import (
     WrongOutput,
-    compares_low_words,
     few_digits,
     first_wrong,
     saturated,
     swamped,
-    wide_operands,
 )
 from nnfuzz.triage.pattern import (
     RESULT,
@@ -76,7 +74,6 @@ _SUMS = "Reduce"
 _FAMILIES = (_SUMS,)
 """What the names of operators begin with that differ by one function inside of the same loop, and
 are themselves without it: where a reduction has no axes, each element is reduced by itself."""
-_LOW_WORDS = "low words"
 
 
 @dataclass(frozen=True)
@@ -85,8 +82,8 @@ class Symptoms:
 
     passes: of the optimiser, accused by localisation. operator: the only operator of the ONNX
     model, "" if there are several. rewrites: where an accused pass is a collection of unrelated
-    rewrites, the operators that tell which (Backend.collections). operands, largest: see
-    nnfuzz.triage.mismatch; largest only of what reduction made simple. branches: see
+    rewrites, the operators that tell which (Backend.collections). largest: see
+    nnfuzz.triage.mismatch; only of what reduction made simple. branches: see
     nnfuzz.triage.pattern.branches_added. types: see written_types there. constant: whether the
     result is right where a constant operand is an input of the model.
     """
@@ -95,7 +92,6 @@ class Symptoms:
     verdict: Verdict | None = None
     operator: str = ""
     rewrites: tuple[str, ...] = ()
-    operands: tuple[int, ...] = ()
     largest: float = 0.0
     branches: bool = False
     constant: bool = False
@@ -108,7 +104,6 @@ class Symptoms:
         return cls(
             verdict=verdict,
             operator=sole_operator(model, graph) if model else "",
-            operands=wide_operands(case, failure.targets, verdict),
             branches=bool(model) and branches_added(model, graph),
             types=written_types(model, graph) if model else {},
         )
@@ -247,9 +242,6 @@ def _mismatch(failure: Failure, graph: GraphView, symptoms: Symptoms) -> JsonObj
             RESULT: kind,
             "of": [where["operator"]],
         }
-    if kind == _LOW_WORDS:
-        # Whatever compares: Max, Clip, Sign.
-        return {"wrong": kind}
     if "operator" in where and kind == "digits" and _sums_integers(failure, graph, symptoms):
         where["operator"] = _SUMS
     elif "operator" in where and (kind == "digits" or _without_axes(graph)):
@@ -297,15 +289,13 @@ def _casts(graph: GraphView) -> list[str]:
 def _kind_of_number(failure: Failure, graph: GraphView, symptoms: Symptoms) -> str:
     """ "digits" where a number is nearly right, an integer stops at the end of its range, or it
     takes large floats to make NaN or Inf: signs of too narrow a type in between, such as a float
-    for integers. "low words" where integers were compared by these. Else "number".
+    for integers. Else "number".
     """
     first, dtype = _first(failure, graph, symptoms)
     if first is None:
         return "number"
     narrow = few_digits(first, dtype) or saturated(first, dtype)
-    if narrow or swamped(first, dtype, symptoms.largest):
-        return "digits"
-    return _LOW_WORDS if compares_low_words(first, dtype, symptoms.operands) else "number"
+    return "digits" if narrow or swamped(first, dtype, symptoms.largest) else "number"
 
 
 def _first(

@@ -17,7 +17,7 @@ from enum import Enum, StrEnum
 from pathlib import Path
 from typing import TypeVar
 
-from nnfuzz.backend.numeric import SATURATES, TF32, Deviation
+from nnfuzz.backend.numeric import NO_NAN, SATURATES, TF32, Deviation
 from nnfuzz.backend.outcome import Stage
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.untrusted import read_text
@@ -80,6 +80,8 @@ class Hypothesis:
     @classmethod
     def of_habit(cls, habit: Deviation) -> Hypothesis:
         """That a compiler's habit explains the result."""
+        if habit.to == NO_NAN:
+            return cls(Claim.IGNORES, habit.dtype, "NaN")
         if habit.to in (SATURATES, TF32):
             return cls(Claim.TF32 if habit.to == TF32 else Claim.SATURATES, habit.dtype)
         return cls(Claim.COMPUTED_IN, habit.dtype, habit.to)

@@ -293,16 +293,6 @@ def test_an_error_without_a_cause_before_it_keeps_operator_or_function():
     assert error(behind, text, Stage.EXECUTE) == error(single("Rotary"), text, Stage.EXECUTE)
 
 
-def test_integers_compared_by_their_low_words_are_one_whatever_compares():
-    wide, chosen = 2902376448, {"index": [0], "expected": 2902376448, "actual": 0}
-    sign = {"index": [0], "expected": 1, "actual": -1}
-    largest = mismatch(single("Max", "int64"), worst=chosen, operands=(wide, 0))
-    assert largest == mismatch(single("Clip", "int64"), worst=chosen)
-    assert largest == mismatch(single("Sign", "int64"), worst=sign, operands=(wide,))
-    assert largest != mismatch(single("Sign", "int64"), worst=sign, operands=(7,))
-    assert largest != mismatch(single("Max", "int64"), worst={"expected": 5, "actual": 1})
-
-
 def test_a_sum_of_integers_in_a_float_is_one_for_all_that_accumulate():
     few = {"expected": 3368090354368355628, "actual": 3368090354368355840}
     sums, product = single("Einsum", "int64"), single("Mul", "int64")
