@@ -76,7 +76,7 @@ def own_error(site):
     raise error(f": Input [Begin={site.index}] of the selection is bad (e.g. ")
 
 
-@FAULTS.kernel("Sin", "Cos")
+@FAULTS.kernel("Sin")
 def negated(node, inputs, run):
     """-sin x."""
     return [-x for x in run()]
