@@ -1,10 +1,10 @@
 """A base of adapters for compilers that are programs: a command that reads and writes files.
 
-    @nnfuzz.register
-    class Toy(CommandBackend):
-        name = "toy"
-        levels = ("O0", "O2")
-        command = ("toyc", "{model}", "-{level}", "--inputs", "{inputs}", "--outputs", "{outputs}")
+@nnfuzz.register
+class Toy(CommandBackend):
+    name = "toy"
+    levels = ("O0", "O2")
+    command = ("toyc", "{model}", "-{level}", "--inputs", "{inputs}", "--outputs", "{outputs}")
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from nnfuzz.backend.command import CommandBackend
 
 PROGRAM = """
 import os, signal, sys
+from pathlib import Path
 from urllib.parse import quote, unquote
 
 import numpy as np, onnx

@@ -33,7 +33,8 @@ def ran(runner, op):
 
 def test_a_program_computes(runner):
     outcome = ran(runner, "Relu")
-    assert outcome.ok and outcome.outputs["y/1"].tolist() == [1.0, 0.0]
+    assert outcome.ok, outcome.message
+    assert outcome.outputs["y/1"].tolist() == [1.0, 0.0]
 
 
 def test_what_a_program_says_is_the_message(runner):
