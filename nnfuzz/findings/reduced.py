@@ -74,13 +74,11 @@ def reduce_folder(
     own = reduced.backend.plugins if reduced.backend else ()
     registry = (config and config.registry) or BackendRegistry.discover(own)
     doubt = doubts(target, reduced, registry)
-    other = {"verbatim": True} if doubt and inlined(reduced) else {}
-    if doubt and reduced.case.exporter == DYNAMIC and program:
-        # A compiled program may go wrong by a value that it keeps of the size before.
-        other = {"runs_of_one": True}
-    if other:
-        again = replace(reduced, origin=replace(reduced.origin, **other))
-        source = None if again.origin.runs_of_one else program
+    # A compiled program may go wrong by a value that it keeps of the size before.
+    of_one = bool(doubt and reduced.case.exporter == DYNAMIC and program)
+    if of_one or (doubt and inlined(reduced)):
+        origin = replace(reduced.origin, runs_of_one=of_one, verbatim=not of_one)
+        again, source = replace(reduced, origin=origin), None if of_one else program
         _written_anew(target, again, source)
         if not doubts(target, again, registry):
             reduced, program, doubt = again, source, ""

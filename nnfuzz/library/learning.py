@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.registry import BackendRegistry, namesake
 from nnfuzz.base.reading import Unreadable
-from nnfuzz.base.untrusted import read_model, read_npz
 from nnfuzz.bugs.bug import Bug
 from nnfuzz.bugs.ledger import SCRIPT, Ledger
+from nnfuzz.findings.folder import is_finding, read_finding
 from nnfuzz.findings.reduced import cause_of
 from nnfuzz.findings.reducer_service import REASONS
 from nnfuzz.library.case import case_from_onnx
@@ -38,8 +38,10 @@ def learned(ledger: Ledger, name: str, plugins: Sequence[str] = ()) -> Bug:
     Raises: one of CANNOT, with the reason; NotReduced if there is no model, or it does not fail.
     """
     bug, folder = ledger.bug(name), ledger.place(name)
-    model, inputs = model_of(folder)
-    case = case_from_onnx(model, inputs, plugins=plugins)
+    if is_finding(folder):
+        case = read_finding(folder, namesake(known_plugins(plugins))).case
+    else:
+        case = case_from_onnx(*model_of(folder), plugins=plugins)
     with Experiment([bug.system], plugins) as run:
         own = [f for f in run.findings(run(case)) if bug.kind in ("", f.failure.kind)]
     if not own:
@@ -55,15 +57,11 @@ def learned(ledger: Ledger, name: str, plugins: Sequence[str] = ()) -> Bug:
 
 
 def model_of(folder: Path) -> tuple[onnx.ModelProto, Mapping[str, np.ndarray]]:
-    """The model of a bug with its inputs: the files of its finding, or what its script defines as
-    MODEL, in ONNX's textual form, and INPUTS before it does anything else.
-
-    Raises: NotReduced, Unreadable.
+    """The model of a bug with its inputs: what its script defines as MODEL, in ONNX's textual form,
+    and INPUTS before it does anything else. Raises: NotReduced, OSError.
     """
     from onnx import parser
 
-    if (folder / "model.onnx").is_file():
-        return read_model(folder / "model.onnx"), read_npz(folder / "inputs.npz")
     scope: dict[str, object] = {}
     script = folder / SCRIPT
     text = script.read_text(encoding="utf-8") if script.is_file() else ""
@@ -71,7 +69,7 @@ def model_of(folder: Path) -> tuple[onnx.ModelProto, Mapping[str, np.ndarray]]:
         exec(compile(ast.Module([statement], []), str(script), "exec"), scope)
     given, inputs = scope.get("MODEL"), scope.get("INPUTS")
     if not isinstance(given, str) or not isinstance(inputs, dict):
-        raise NotReduced("there is no model.onnx, and no MODEL and INPUTS in the script")
+        raise NotReduced("there is no finding.json, and no MODEL and INPUTS in the script")
     try:
         return parser.parse_model(given), inputs
     except parser.ParseError as error:
