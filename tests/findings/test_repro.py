@@ -301,4 +301,4 @@ def test_repro_that_needs_the_bytes_of_a_model_reads_its_file(finding_of, tmp_pa
     folder = write_finding(tmp_path / "f", finding, WRONG)
     script = (folder / "repro.py").read_text()
     assert inlined(read_finding(folder)) is None
-    assert "MODEL = " not in script and '"model.onnx").read_bytes()' in script
+    assert "MODEL = " not in script and "model.onnx" in script
