@@ -264,14 +264,14 @@ class DFT(Fourier):
 
 @operator
 class STFT(Fourier):
-    """(N, L, 1) or (N, L), window (frame_length,) -> (N, frames, points, 2): DFTs of frames.
+    """(N, L, 1), window (frame_length,) -> (N, frames, points, 2): DFTs of frames.
 
     Without a window, all elements of a frame count alike, and the model states its length. Source:
     ONNX STFT-17; torch.stft.
     """
 
     weight = 3.0  # few values have such a type
-    inputs = (In("T", FLOATS, (2, 3)), In("T", ranks=(1, 1), weight=True))
+    inputs = (In("T", FLOATS, (3, 3)), In("T", ranks=(1, 1), weight=True))
     variadic = (1, 2)
     frame_step = Choice((1, 2, 3, 5, 8))
     frame_length = Sym(1, LONGEST)
@@ -295,10 +295,7 @@ class STFT(Fourier):
         return window[0].shape[0] if window else self.frame_length
 
     def requires(self, x, *window):
-        if x.rank == 2:  # else the last axis may be that of real and imaginary part
-            yield x.shape[1] > 2
-        else:
-            yield x.shape[2] == 1
+        yield x.shape[2] == 1
         yield self.onesided in (0, 1)
         yield self.length(window) >= 1
         yield self.length(window) <= x.shape[1]
@@ -313,12 +310,12 @@ class STFT(Fourier):
         return super().certain(x.with_shape((1,)))
 
     def complete(self, draw, first, dtypes):
-        x = TensorType(dtypes[0], (*first.shape[:2], *[1] * (first.rank - 2)))
+        x = TensorType(dtypes[0], (*first.shape[:2], 1))
         return [x, *(TensorType(d, (draw.var("frame", 1, LONGEST),)) for d in dtypes[1:])]
 
     @classmethod
     def input_rank(cls, draw, output_rank):
-        return draw.integer(2, 3) if output_rank == 4 else None
+        return 3 if output_rank == 4 else None
 
     def infer_input_types(self, draw, first, dtypes, output):
         x = TensorType(dtypes[0], (output.shape[0], *first.shape[1:]))

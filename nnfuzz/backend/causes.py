@@ -242,7 +242,9 @@ _WORDS = re.compile(
     r"|(?:\bnot|n't) (?:handled|covered|part of [^.;:]{1,20})\b[^.;:]{0,20} yet\b"
     r"|\b(?:do not|don't|does not|doesn't) know how to (?:convert|import|lower|translate)\b"
     r"|\b(?:feature|op|operator)\b[^.;:]{0,40}\bnot enabled\b"
-    rf"|\bunknown (?:(?:data|datum|element|tensor|scalar) ?)?type:? ['\"]?{_DTYPE}\b",
+    rf"|\bunknown (?:(?:data|datum|element|tensor|scalar) ?)?type:? ['\"]?{_DTYPE}\b"
+    # pybind11, nanobind and PyO3, of an argument of another type than they take
+    r"|\bincompatible (?:function|constructor) arguments\b|'\w+' object cannot be converted to '",
     re.IGNORECASE,
 )
 _GOES_ON = re.compile(
@@ -274,10 +276,10 @@ def refusing_lines(lines: Iterable[str]) -> list[str]:
 
 SLIPS = frozenset(
     "AttributeError BufferError IndexError KeyError LookupError NameError OverflowError "
-    "StopIteration TypeError UnicodeDecodeError UnicodeEncodeError error".split()
+    "StopIteration TypeError UnicodeDecodeError UnicodeEncodeError struct.error".split()
 )
 """Errors that Python raises for mistakes in the code at hand, and that a compiler may raise on
-purpose as well; "error" is that of struct.
+purpose as well: a library's own class of such a name has its module in front.
 """
 _NEVER_MEANT = frozenset(
     "AssertionError RecursionError SystemError UnboundLocalError ZeroDivisionError".split()
@@ -292,14 +294,16 @@ _STANDARD = re.compile(
 )
 """Messages of C++'s standard library: nobody meant them as an answer."""
 _IMPOSSIBLE = re.compile(
-    r"\binternal (?:\w+ )?error\b|\bunreachable\b|\bnot reach(?:ed|able)? here\b"
+    r"\bunreachable\b|\bnot reach(?:ed|able)? here\b"
     r"|\bshould (?:never|not) (?:happen|be reached|reach|get here|be here)"
     r"|\bthis is (?:likely )?a bug\b|\bassert(?:ion)?\b.{0,80}\bfailed\b|\bassertion_?error\b",
     re.IGNORECASE,
 )
 """Ordinary English for events that the author thought impossible."""
+_INTERNAL = re.compile(r"\binternal (?:\w+ )?error\b", re.IGNORECASE)
+"""A label in front of whatever was raised inside."""
 _OF_PYTHON = re.compile(
-    r"\bunsupported operand type|\bnot supported between instances of\b"
+    r"\bunsupported operand type|\bnot supported between instances of\b|' object does not support "
     r"|\bunsupported (?:format (?:string|character)|pickle protocol)"
     r"|\bunexpected keyword argument\b"
 )
@@ -309,28 +313,41 @@ NATIVE = (".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".pyx", ".rs")
 
 
 def accidental(error_type: str, text: str, traceback: str) -> bool:
-    """Whether an exception was not raised on purpose, by its class, its words or its last line."""
-    name = error_type.rpartition(".")[2]
+    """Whether an exception was not raised on purpose, by its class, its words or its last line.
+
+    What native code raises ends at the line that calls it, as a slip there does: only its words
+    show that it states a limit.
+    """
     if impossible(error_type, text) or _OF_PYTHON.search(text):
         return True
     file, line = innermost(traceback)
     here = bool(file) and not file.endswith(NATIVE)
-    return name in SLIPS and here and not line.startswith("raise")
+    raised = line.startswith("raise") or refusing_lines(text.splitlines())
+    return error_type in SLIPS and here and not raised
 
 
 def impossible(error_type: str, text: str) -> bool:
-    """Whether a class or text says that something happened which its author thought impossible."""
-    name = error_type.rpartition(".")[2]
-    if name in _NEVER_MEANT or _NAMED.search(name):
+    """Whether a class or text says that something happened which its author thought impossible. An
+    internal error that states a limit in its last clause is none.
+    """
+    if error_type in _NEVER_MEANT or _NAMED.search(error_type.rpartition(".")[2]):
         return True
-    return bool(_STANDARD.search(text) or _IMPOSSIBLE.search(text))
+    if _STANDARD.search(text) or _IMPOSSIBLE.search(text):
+        return True
+    labelled = (line for line in text.splitlines() if _INTERNAL.search(line))
+    return any(not refusing_lines([line.rpartition(": ")[2]]) for line in labelled)
+
+
+def states_limit(text: str) -> bool:
+    """Whether a text refuses something, and is none of Python's own."""
+    return bool(refusing_lines(text.splitlines())) and not _OF_PYTHON.search(text)
 
 
 def slip(error_type: str) -> bool:
     """Whether Python raises errors of a class for mistakes in the code at hand: the innermost line
     is then their place. What native code raises ends where that is called.
     """
-    return error_type.rpartition(".")[2] in SLIPS | _NEVER_MEANT
+    return error_type in SLIPS | _NEVER_MEANT
 
 
 def innermost(traceback: str) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from enum import StrEnum
 from pathlib import PurePath
 
@@ -90,7 +91,8 @@ class Complaint:
     operators: of ONNX, those that the compiler says it failed at. dtypes: named as wrong or
     missing, by ONNX's names. location: where in the compiler's source ("file.cpp:function" or
     "file.cpp"), "" if it does not tell. others: where one message lists several complaints, the
-    (subject, location) of those behind the first.
+    (subject, location) of those behind the first. varies: whether repetitions of the failure have
+    shown words that change, which are not in the subject.
     """
 
     kind: ComplaintKind = ComplaintKind.ERROR
@@ -99,9 +101,25 @@ class Complaint:
     dtypes: tuple[str, ...] = ()
     location: str = ""
     others: tuple[tuple[str, str], ...] = ()
+    varies: bool = False
 
     def of_kind(self, kind: ComplaintKind) -> Complaint:
         return replace(self, kind=kind)
+
+    def steady(self, again: Iterable[Complaint]) -> Complaint:
+        """Without the words of the subject that other runs of the same failure do not have, such as
+        names of temporary files. As it is where hardly any words would be left: those runs failed
+        in another way.
+        """
+        words = self.subject.split()
+        own, kept = [normalise(word) for word in words], {*range(len(words))}
+        for other in again:
+            theirs = [normalise(word) for word in other.subject.split()]
+            matching = SequenceMatcher(None, own, theirs, autojunk=False).get_matching_blocks()
+            kept &= {at for block in matching for at in range(block.a, block.a + block.size)}
+        if 2 * len(kept) < len(words) or len(kept) == len(words):
+            return self
+        return replace(self, subject=" ".join(words[at] for at in sorted(kept)), varies=True)
 
 
 _CONTEXT = re.compile(
@@ -208,7 +226,8 @@ def stated_cause(message: str) -> str:
     """
     lines = _lines(message)
     causes = _stated(message) or [line for line in lines if not _DUMP.search(line)][-1:]
-    causes = causes or lines[-1:]
+    # How often a statement occurs, with other numbers perhaps, is chance.
+    causes = [*{normalise(line): line for line in reversed(causes or lines[-1:])}.values()][::-1]
     causes = causes if len(causes) <= MOST_LINES else [*causes[:2], *causes[-2:]]
     return " ".join(map(_innermost, causes))
 
@@ -305,7 +324,7 @@ def reads_as_internal(error: CompilerError, packages: Collection[str]) -> bool:
 
     packages: the compiler's own, top-level. A function of the text alone.
     """
-    package, _, name = error.error_type.rpartition(".")
+    package, name = error.error_type.rpartition(".")[0], error.error_type
     if impossible(error.error_type, error.message) or _PLEASE.search(error.message):
         return True
     if package.partition(".")[0] in (*packages, *_STANDARD_OWN):

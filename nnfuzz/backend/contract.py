@@ -41,6 +41,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
+from nnfuzz.backend.causes import states_limit
 from nnfuzz.backend.complaint import (
     CompilerError,
     Complaint,
@@ -137,9 +138,10 @@ _SLIPS = (NameError, AttributeError, LookupError, TypeError, ImportError)
 
 def own_fault(error: BaseException, adapter: type) -> bool:
     """Whether the adapter's own code made a mistake: the innermost frame is a line of its module
-    that does not raise, and the error is one that Python itself raises for slips.
+    that does not raise, and the error is one that Python itself raises for slips, and states no
+    limit of what that line calls.
     """
-    if not isinstance(error, _SLIPS) or isinstance(error, NotImplementedError):
+    if not isinstance(error, _SLIPS) or states_limit(str(error)):
         return False
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
@@ -231,6 +233,10 @@ class Backend(ABC):
     domains: ClassVar[tuple[str, ...]] = ()
     """Domains of operators beside ONNX's own that its importer takes, such as "com.microsoft".
     Which operators of them it has is asked by probes, and listed nowhere."""
+    operators: ClassVar[tuple[str, ...]] = ()
+    dtypes: ClassVar[tuple[str, ...]] = ()
+    """Operators of ONNX and dtypes that it takes, where it has few; nothing else is generated for
+    it. Empty: probes ask."""
     onnx_release: ClassVar[str | None] = None
     """The release of onnx that the compiler is built with or reads models by. What later releases
     added to older opsets is generated only for compilers that say they have it."""

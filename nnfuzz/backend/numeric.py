@@ -86,19 +86,24 @@ TF32 = "tf32"
 """float32 with 10 bits of mantissa, for the factors of products that are summed."""
 SATURATES = "saturation"
 _SATURATES = "saturates where it should wrap around"
+NO_NAN = "no NaN"
+_IGNORES = "ignores NaN"
+
+
+_WAYS = {SATURATES: _SATURATES, NO_NAN: _IGNORES}
 
 
 @as_list
 @dataclass(frozen=True, order=True)
 class Deviation:
-    """Values of `dtype` are computed as `to`: a narrower dtype, TF32, or with SATURATES."""
+    """Values of `dtype` are computed as `to`: a narrower dtype, TF32, with SATURATES or NO_NAN."""
 
     dtype: str
     to: str
 
     def __str__(self) -> str:
-        if self.to == SATURATES:
-            return f"{self.dtype} {_SATURATES}"
+        if self.to in _WAYS:
+            return f"{self.dtype} {_WAYS[self.to]}"
         where = " (sums of products)" if self.to == TF32 else ""
         return f"{self.dtype} is computed in {self.to}{where}"
 
@@ -107,7 +112,7 @@ class Deviation:
         """The inverse of `str`. Raises: ValueError."""
         dtype, _, rest = text.partition(" ")
         to = rest.removeprefix("is computed in ").removesuffix(" (sums of products)")
-        deviation = cls(dtype, SATURATES if rest == _SATURATES else to)
+        deviation = cls(dtype, next((way for way, words in _WAYS.items() if words == rest), to))
         if str(deviation) != text:
             raise ValueError(f"{text!r} is no habit of a compiler")
         return deviation
@@ -115,7 +120,7 @@ class Deviation:
     @property
     def decision(self) -> str:
         """Deviations that go with each other: a compiler saturates all narrow integers or none."""
-        return _SATURATES if self.to == SATURATES else str(self)
+        return _WAYS.get(self.to, str(self))
 
 
 Habits = Sequence[Deviation]
@@ -137,7 +142,8 @@ CONSIDERED = (
     Deviation("int64", "float64"),
     *(Deviation("bool", to) for to in ("uint8", "int8", "int32", "int64", "float32")),
     *(Deviation(d.value, SATURATES) for d in (DType.INT8, DType.UINT8, DType.INT16, DType.INT32)),
+    *(Deviation(dtype, NO_NAN) for dtype in ("float16", "float32", "float64")),
 )
 """The habits that are looked for in every compiler: narrower types that hardware prefers, numbers
-in place of truth values, and the saturation of SIMD instructions.
+in place of truth values, the saturation of SIMD instructions, and comparisons that pass over NaN.
 """

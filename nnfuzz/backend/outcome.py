@@ -89,6 +89,11 @@ class Outcome:
     def level(self) -> str:
         return self.target.level
 
+    def same_end(self, other: Outcome) -> bool:
+        """Whether two runs on one target ended at one stage in one way."""
+        ends = ((o.target, o.kind, o.stage) for o in (self, other))
+        return len({*ends}) == 1
+
     @property
     def ok(self) -> bool:
         return self.kind is OutcomeKind.OK

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import date
 from enum import StrEnum
@@ -19,7 +20,14 @@ from nnfuzz.base.reading import Unreadable, read
 from nnfuzz.base.text import one_line, visible
 from nnfuzz.base.untrusted import read_bytes
 from nnfuzz.base.writing import fields_as_json
-from nnfuzz.triage.keys import Key, KeyKind, KnownFailures, failure_kinds, is_known_cause
+from nnfuzz.triage.keys import (
+    Key,
+    KeyKind,
+    KnownFailures,
+    failure_kinds,
+    is_known_cause,
+    shared_weight,
+)
 
 FILE = "bug.toml"
 SCHEMA = 1
@@ -146,11 +154,14 @@ class Bug:
             keys |= {Key(KeyKind.FAILURE, self.kind)}
         return keys
 
-    def is_of(self, signatures: Iterable[str], keys: Iterable[Key]) -> bool:
-        """Whether a finding with these signatures and keys has this bug as its cause."""
+    def match(self, signatures: Iterable[str], keys: Collection[Key]) -> float:
+        """How surely a finding with these signatures and keys has this bug as its cause: infinite
+        for a common signature, else the weight of common keys; 0 where it has another cause.
+        """
         if not set(self.signatures).isdisjoint(signatures):
-            return True
-        return bool(self.keys) and is_known_cause(frozenset(keys), Key.parse_all(self.keys))
+            return math.inf
+        own = Key.parse_all(self.keys)
+        return shared_weight(keys, own) if own and is_known_cause(keys, own) else 0.0
 
     def recognised_as(self, other: Bug) -> Bug:
         """With what the other one is recognised by as well: of its keys, those that need no other

@@ -159,13 +159,17 @@ def recognised_by(
 def bugs_of(
     bugs: Mapping[str, Bug], signatures: Iterable[str], keys: Iterable[Key], system: str = ""
 ) -> list[str]:
-    """Names of the bugs that a failure with these signatures and keys has as its cause, open ones
-    first; a duplicate counts for its leader. system: of the failure; "" for any.
+    """Names of the bugs that a failure with these signatures and keys has as its cause, the best
+    match first, of equal ones an open one; a duplicate counts for its leader. system: of the
+    failure; "" for any.
     """
     signatures, keys = frozenset(signatures), frozenset(keys)
-    own = (n for n, b in bugs.items() if system in ("", b.system) and b.is_of(signatures, keys))
-    known = dict.fromkeys(leader(bugs, name) for name in own)
-    return sorted(known, key=lambda name: not bugs[name].state.is_open)
+    matches: dict[str, float] = {}
+    for name, bug in bugs.items():
+        if system in ("", bug.system) and (match := bug.match(signatures, keys)):
+            known = leader(bugs, name)
+            matches[known] = max(match, matches.get(known, 0.0))
+    return sorted(matches, key=lambda name: (-matches[name], not bugs[name].state.is_open))
 
 
 def leader(bugs: Mapping[str, Bug], name: str) -> str:

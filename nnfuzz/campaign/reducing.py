@@ -204,7 +204,8 @@ class Reducer:
         if whole is None:
             return  # a test of a lower index has replaced the folder: it waits for reduction again
         if row.signature not in self.recorder.rows:
-            self._note(f"known, as it turns out: {row.title} [{row.signature}]")
+            why = result.reason or "known, as it turns out"
+            self._note(f"{why}: {row.title} [{row.signature}]")
             return
         if result.reason:
             self._note(f"not reduced: {row.title} [{row.signature}]: {result.reason}")

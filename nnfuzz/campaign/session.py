@@ -21,7 +21,7 @@ from nnfuzz.campaign.reducing import Reducer
 from nnfuzz.campaign.scheduler import Scheduler
 from nnfuzz.feedback.probe import Prober
 from nnfuzz.feedback.support import ProbeAnswers, Support
-from nnfuzz.feedback.support_cache import SupportCache, SupportFile, claims_of
+from nnfuzz.feedback.support_cache import SupportCache, SupportFile, claims_of, declined
 from nnfuzz.feedback.throttle import Throttle
 from nnfuzz.findings.folder import write_finding
 from nnfuzz.ir.support_key import SupportKey
@@ -301,7 +301,7 @@ class Session:
             levels[label] = usual if self.thorough else usual[:1]
             # Without learning, a campaign could not find out that a table is wrong.
             if config.learn and adapter(**spec.options).form == ONNX:
-                own = claims_of(adapter, self._versions[label])
+                own = declined(adapter, keys) | claims_of(adapter, self._versions[label])
                 claims[label] = {k: why for k, why in own.items() if k.operator not in case.focus}
         self.store.probes.load(answers)
         return Prober(levels, keys, answers, self.store.probes.add, claims)

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnfuzz.backend.numeric import SATURATES, TF32, Deviation, beyond
+from nnfuzz.backend.numeric import NO_NAN, SATURATES, TF32, Deviation, beyond
 from nnfuzz.compare.edges import enclosure
 from nnfuzz.compare.envelope import Envelope, envelope, envelopes, node_intervals
 from nnfuzz.compare.reference import PRECISIONS, Precision, reference
@@ -61,19 +61,21 @@ def refuting(
     if strange:
         undefined = {n: e.any for n, e in envelopes(graph, params).items()}
         refuted |= {name for name, mask in strange.items() if not (mask <= undefined[name]).all()}
-    return refuted | _lacking_special(graph, params, {name: outputs[name] for name in rest})
+    nan = not any(habit.to == NO_NAN for habit in deviations)
+    return refuted | _lacking_special(graph, params, {name: outputs[name] for name in rest}, nan)
 
 
-def _lacking_special(graph: Graph, params: Arrays, outputs: Arrays) -> set[str]:
-    """Names of the outputs that lack a NaN or infinity which ONNX or IEEE 754 prescribes.
-
-    A correct compiler returns these in a narrower dtype, too.
+def _lacking_special(graph: Graph, params: Arrays, outputs: Arrays, nan: bool) -> set[str]:
+    """Names of the outputs that lack an infinity which ONNX or IEEE 754 prescribes, or, if `nan`, a
+    NaN. A correct compiler returns these in a narrower dtype, too.
     """
     if not beyond(params):
         return set()
     truth = enclosure(graph, params).envelopes
     decided = {
-        n: ~np.isfinite(truth[n].lo) & ~truth[n].any for n in outputs if truth[n].dtype.is_float
+        n: ~np.isfinite(truth[n].lo) & ~truth[n].any & (nan | ~np.isnan(truth[n].lo))
+        for n in outputs
+        if truth[n].dtype.is_float
     }
     return {n for n, mask in decided.items() if (mask & outside(truth[n], outputs[n])).any()}
 
@@ -104,7 +106,8 @@ class _Habits:
 
     def __init__(self, deviations: Collection[Deviation]) -> None:
         self._to = dict.fromkeys((DType(d.dtype), d.to) for d in deviations)
-        floats = [(dtype, DType(to)) for dtype, to in self._to if dtype.is_float and to != TF32]
+        ways = (TF32, NO_NAN)
+        floats = [(dtype, DType(to)) for dtype, to in self._to if dtype.is_float and to not in ways]
         self._narrow: dict[DType, Precision] = {
             dtype: max((PRECISIONS[to] for d, to in floats if d is dtype), key=lambda p: p.u)
             for dtype, _ in floats

@@ -7,11 +7,12 @@ dies in the same way ends with the operator that distinguishes one such death fr
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from nnfuzz.backend.complaint import read_complaint
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.runner import RunnerError
 from nnfuzz.backend.target import DIRECT, EXPORTED, MODULE
@@ -22,7 +23,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.ir.view import GraphView
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.client import ProducerError
-from nnfuzz.triage.signature import Failure, wordless
+from nnfuzz.triage.signature import Failure, text_of, wordless
 
 if TYPE_CHECKING:  # it takes time to load, and few campaigns need it
     import onnx
@@ -30,16 +31,18 @@ if TYPE_CHECKING:  # it takes time to load, and few campaigns need it
 
 REPEATS = 3
 """Fresh processes in which a failure must occur that may depend on the state of a process."""
+SPEAKING = (OutcomeKind.EXCEPTION, OutcomeKind.CRASH)
 
 
 @dataclass
 class Doubt:
-    """A failure, and how many of its repetitions failed in the same way."""
+    """A failure, and how many of its repetitions failed in the same way. again: their outcomes."""
 
     failure: Failure
     wanted: int
     tried: int = 0
     repeated: int = 0
+    again: list[Outcome] = field(default_factory=list)
 
     @property
     def certain(self) -> bool:
@@ -66,8 +69,23 @@ def repeated(
                 continue
             doubt.tried += 1
             doubt.repeated += _again(judge, doubt.failure, outcomes, answer)
+            doubt.again += answer
     judge.log.events += [_flaky(doubt) for doubt in doubts if not doubt.certain]
     return doubts
+
+
+def steady(outcomes: Sequence[Outcome], doubts: Iterable[Doubt]) -> list[Outcome]:
+    """Outcomes without the words of their errors that change when the same failure is repeated."""
+    again = [o for doubt in doubts for o in doubt.again if o.kind in SPEAKING]
+    return [_steady(o, [a for a in again if o.same_end(a)]) for o in outcomes]
+
+
+def _steady(outcome: Outcome, again: Sequence[Outcome]) -> Outcome:
+    if not again:
+        return outcome
+    own, *others = (o.complaint or read_complaint(text_of(o)) for o in (outcome, *again))
+    complaint = own.steady(others)
+    return replace(outcome, complaint=complaint) if complaint != own else outcome
 
 
 def _repetition(case: TestCase, failure: Failure) -> Run:

@@ -15,7 +15,7 @@ from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.runner import RunnerError
 from nnfuzz.backend.target import is_rewritten
 from nnfuzz.compare.flip import Blame, Coordinate
-from nnfuzz.experiment.confirm import dies_silently, located, repeated
+from nnfuzz.experiment.confirm import dies_silently, located, repeated, steady
 from nnfuzz.experiment.judge import (
     OWN_FORMS,
     Judge,
@@ -59,6 +59,13 @@ class Lane:
             found = self._failures(case, judge, outcomes)
         doubts = repeated(self.compilers, judge, judge.defined(found), outcomes)
         confirmed = [doubt.failure for doubt in doubts if doubt.certain]
+        if (now := steady(outcomes, doubts)) != outcomes:
+            outcomes = now
+            renamed = {f.targets: f for f in self._failures(case, judge, outcomes)}
+            doubts = [replace(d, failure=renamed.get(d.failure.targets, d.failure)) for d in doubts]
+            confirmed = [
+                *{d.failure.signature.hash: d.failure for d in doubts if d.certain}.values()
+            ]
         extra, blames = self._blamed(judge, confirmed, outcomes)
         return Result(
             case=case,

@@ -13,7 +13,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -29,7 +29,9 @@ from nnfuzz.feedback.support import (
     SupportEntry,
     generalised,
 )
+from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.triage.pattern import onnx_type
 
 _GENERAL = tuple(BackendOptions.__dataclass_fields__)  # limits, not behaviour
 TABLES = "support"
@@ -135,6 +137,24 @@ def claims_of(adapter: type[Backend], versions: Mapping[str, str]) -> dict[Suppo
     return {key: f"{why} (as {adapter.name} {of})" for key, why in refused.items()}
 
 
+def declined(adapter: type[Backend], keys: Iterable[SupportKey]) -> dict[SupportKey, str]:
+    """The keys of operators and dtypes that are not among those which an adapter declares to take,
+    with the reasons; none of an adapter that declares nothing.
+    """
+    from onnx import defs
+
+    operators, dtypes = adapter.operators, {*adapter.dtypes}
+    reasons: dict[SupportKey, str] = {}
+    for key in keys:
+        mode = not defs.has(key.operator) and onnx_type(key.operator, operators)
+        if operators and not mode and key.operator not in operators:
+            reasons[key] = f"{adapter.name} declares other operators"
+        elif dtypes and (others := {*re.findall(r"\w+", key.dtypes)} & _DTYPES - dtypes):
+            reasons[key] = f"{adapter.name} declares no {min(others)}"
+    return reasons
+
+
+_DTYPES = frozenset(dtype.value for dtype in DType)
 _RELEASE = re.compile(r"[\w.]*")
 
 

@@ -71,7 +71,9 @@ class FindingError(Unreadable):
 
 @dataclass(frozen=True)
 class _Document:
-    """The content of finding.json. graph: may be empty."""
+    """The content of finding.json. graph: may be empty. severity: for other programs, it follows
+    from the rest.
+    """
 
     schema: int
     signature: Signature
@@ -93,6 +95,7 @@ class _Document:
     campaign: Mapping[str, Json]
     variations: tuple[str, ...] = ()
     fault: Fault | None = None
+    severity: str = ""
 
 
 def write_finding(folder: str | Path, finding: Finding, program: str | None = None) -> Path:
@@ -207,6 +210,7 @@ def _to_json(finding: Finding) -> dict[str, object]:
         "label": failure.label,
         "targets": [str(target) for target in failure.targets],
         "kind": failure.kind.value,
+        "severity": finding.severity.value,
         "stage": failure.stage.value,
         "test": str(case.id),
         "exporter": case.exporter,

@@ -50,6 +50,7 @@ from nnfuzz.store.database import FOLDERS
 from nnfuzz.store.statistics import Statistics
 from nnfuzz.store.store import FILE, Store
 from nnfuzz.store.summary import SUMMARY, Summary
+from nnfuzz.triage.severity import Severity
 
 MAX_TEXT = 20_000
 """Characters of a file that the page shows."""
@@ -57,7 +58,7 @@ MAX_NODES = 80
 """A graph with more nodes is not drawn."""
 SILENT = 60.0
 """Seconds without a record after which a campaign is called silent."""
-FILTERS = ("backends", "kind", "stage", "level", "accused", "fault")
+FILTERS = ("backends", "severity", "kind", "stage", "level", "accused", "fault")
 
 
 @dataclass(frozen=True)
@@ -83,15 +84,18 @@ class CampaignPage:
 class CampaignReader:
     """Reads the content of a page, each test and each folder of a finding once.
 
-    out: file that the page is written to; links are relative to it. Raises: StoreError if there is
-    no campaign.
+    out: file that the page is written to; links are relative to it. least: the least grave findings
+    that are shown. Raises: StoreError if there is no campaign.
     """
 
-    def __init__(self, campaign: Path, out: Path) -> None:
-        self._campaign, self._out = campaign, out
+    def __init__(self, campaign: Path, out: Path, least: Severity = Severity.ZEROS) -> None:
+        self._campaign, self._out, self._least = campaign, out, least
         self._statistics, self._last = Statistics(), (0.0, -1)
         self._folders: dict[str, tuple[int, JsonObject]] = {}
         self._began = 0.0
+
+    def _grave(self, row: FindingRow) -> bool:
+        return not row.severity or Severity(row.severity).rank <= self._least.rank
 
     def read(self, live: bool = False) -> CampaignPage:
         """live: whether the page is made again while the campaign runs. Raises: Unreadable."""
@@ -102,6 +106,7 @@ class CampaignReader:
                 self._statistics.add(row)
                 self._last = (at, row.index)
             found: list[FindingRow] = whole_or([], store.findings, "the findings", missing)
+            found = [row for row in found if self._grave(row)]
             config = whole_or({}, lambda: dict(store.config()), "the settings", missing)
             events = whole_or({}, store.events.counts, "the events", missing)
             buckets = whole_or({}, store.occurrences.buckets, "the counts of failures", missing)

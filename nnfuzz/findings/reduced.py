@@ -31,9 +31,10 @@ from nnfuzz.findings.folder import (
     smallest,
     write_finding,
 )
-from nnfuzz.findings.repro import output_of_finding, program_of
+from nnfuzz.findings.repro import inlined, output_of_finding, program_of
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.records.finding import Finding
+from nnfuzz.records.rows import NOT_SHOWN
 from nnfuzz.reduction.case import CaseReduction, Problem, ReduceConfig, reduce_case
 from nnfuzz.reduction.experiments import CONSTANT, healed
 from nnfuzz.reduction.trials import Servers
@@ -73,12 +74,14 @@ def reduce_folder(
     own = reduced.backend.plugins if reduced.backend else ()
     registry = (config and config.registry) or BackendRegistry.discover(own)
     doubt = doubts(target, reduced, registry)
-    if doubt and reduced.case.exporter == DYNAMIC and program:
-        # A compiled program may go wrong by a value that it keeps of the size before.
-        again = replace(reduced, origin=replace(reduced.origin, runs_of_one=True))
-        _written_anew(target, again, None)
+    # A compiled program may go wrong by a value that it keeps of the size before.
+    of_one = bool(doubt and reduced.case.exporter == DYNAMIC and program)
+    if of_one or (doubt and inlined(reduced)):
+        origin = replace(reduced.origin, runs_of_one=of_one, verbatim=not of_one)
+        again, source = replace(reduced, origin=origin), None if of_one else program
+        _written_anew(target, again, source)
         if not doubts(target, again, registry):
-            reduced, program, doubt = again, None, ""
+            reduced, program, doubt = again, source, ""
     if doubt:
         title = f"{reduced.signature.title} [{doubt}]"
         signature = replace(reduced.signature, title=title)
@@ -261,7 +264,7 @@ def doubts(folder: Path, finding: Finding, registry: BackendRegistry) -> str:
         return f"{SCRIPT} cannot run here"
     failed = sum(code not in (FIXED, CANNOT) for code in codes)
     often = f"{SCRIPT} failed in {failed} of {len(codes)} runs" if len(codes) > 1 else ""
-    return often if failed else f"does not reproduce: {often}"
+    return often if failed else f"{NOT_SHOWN}: {often}"
 
 
 def _exit_code(command: Sequence[str], environment: Mapping[str, str]) -> int:

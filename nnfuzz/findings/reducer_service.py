@@ -17,7 +17,7 @@ from nnfuzz.backend.runner import CompilerServers, RunnerError
 from nnfuzz.findings.folder import FindingError, read_finding
 from nnfuzz.findings.reduced import cause_of, reduce_folder
 from nnfuzz.records.finding import Finding
-from nnfuzz.records.rows import ReductionRow
+from nnfuzz.records.rows import NOT_SHOWN, ReductionRow
 from nnfuzz.reduction.case import NotReduced, ReduceConfig, Unexplained
 from nnfuzz.reduction.trials import Servers, WorkerError
 from nnfuzz.sandbox.forkserver import ForkClient
@@ -56,7 +56,7 @@ class ReduceFinding(Job[ReductionRow | None]):
         return answer
 
 
-_REASONS = (
+REASONS = (
     NotReduced,
     FindingError,
     RegistryError,
@@ -99,17 +99,19 @@ class ReductionService(Service):
             return self.reduced(job, config)
         except Unexplained:
             return None
-        except _REASONS as error:
+        except REASONS as error:
             return ReductionRow(job.signature, reason=f"{type(error).__name__}: {error}")
 
     def reduced(self, job: ReduceFinding, config: ReduceConfig) -> ReductionRow:
-        """Reduces one finding. Raises: one of _REASONS, Unexplained."""
+        """Reduces one finding. Raises: one of REASONS, Unexplained."""
         folder = Path(job.folder)
         servers = self._shared(read_finding(folder, self._trusted))
         servers.habits = job.habits
         done, reduced = reduce_folder(
             folder, replace(config, servers=servers), trusted=self._trusted
         )
+        if NOT_SHOWN in (title := reduced.signature.title):
+            return ReductionRow(job.signature, reason=title[title.index(NOT_SHOWN) :])
         cause, graph = cause_of(reduced, self._registry), reduced.case.graph
         return ReductionRow(
             job.signature,
@@ -123,6 +125,7 @@ class ReductionService(Service):
             explained=done.cause is not None,
             keys=tuple(sorted(map(str, cause.keys))),
             explanations=done.diagnosis.explanations,
+            severity=reduced.severity.value,
             accused=str((reduced.localisation or {}).get("party", "")),
         )
 

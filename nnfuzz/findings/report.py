@@ -70,6 +70,7 @@ def _rendered(finding: Finding) -> str:
         .render(
             title=finding.failure.signature.title,
             symptom=text.Quoted(symptom(finding, outcome)),
+            severity=finding.severity.value,
             values=_values(finding),
             sizes=text.Quoted(_sizes(finding)),
             accuracy=accuracy_rows(finding, wrong) if wrong else [],

@@ -133,7 +133,7 @@ def inlined(finding: Finding) -> dict[str, str] | None:
     not read here: it stays a file.
     """
     case = finding.case
-    if case.fault or names_files(case.model):
+    if case.fault or finding.origin.verbatim or names_files(case.model):
         return None
     inputs = inline_arrays(case.inputs)
     if takes_module(finding):
@@ -240,6 +240,7 @@ def repro_script(finding: Finding, program: str | None, plugins: PluginFiles = N
             seen=_seen(finding, by_nnfuzz) if failure.kind is OutcomeKind.EXCEPTION else [],
             varying=_VARYING,
             word=_WORD,
+            varies=bool(outcome and outcome.complaint and outcome.complaint.varies),
             most_words=_MOST_WORDS,
             lacking=text.Quoted(", ".join(_lacking(outcome))),
             memory_limit=MEMORY_BYTES if outcome and outcome.over_memory_limit else 0,
@@ -279,7 +280,9 @@ def _seen(finding: Finding, by_nnfuzz: bool) -> list[tuple[str, str]]:
     for outcome in finding.outcomes:
         if outcome.backend == finding.failure.backend and outcome.level in finding.failure.levels:
             module, _, name = outcome.error_type.rpartition(".")
-            words = re.findall(_WORD, re.sub(_VARYING, " ", outcome.message))
+            complaint = outcome.complaint
+            said = complaint.subject if complaint and complaint.varies else outcome.message
+            words = re.findall(_WORD, re.sub(_VARYING, " ", said))
             name = name if by_nnfuzz or not module.startswith("nnfuzz.") else ValueError.__name__
             seen[name, " ".join(words[:_MOST_WORDS])] = None
     return [*seen]
@@ -310,8 +313,10 @@ def exit_codes(outcome: Outcome | None, kind: OutcomeKind) -> str:
 def _lacking(outcome: Outcome | None) -> list[str]:
     """Errors of a compiler that is absent or too old, unless the finding is one of them."""
     name = outcome.error_type.rpartition(".")[2] if outcome else ""
-    imports = () if name in ("ImportError", "ModuleNotFoundError") else ("ImportError",)
-    return [*imports, *(() if name == "AttributeError" else ("AttributeError",))]
+    name = "ImportError" if name == "ModuleNotFoundError" else name
+    return [
+        error for error in ("ImportError", "AttributeError", "FileNotFoundError") if error != name
+    ]
 
 
 def _expected(finding: Finding, wrong: WrongOutput | None) -> np.ndarray | None:

@@ -15,6 +15,7 @@ from nnfuzz.experiment.bisection import Bisection
 from nnfuzz.reduction.candidate import ReductionFigures
 from nnfuzz.reduction.diagnosis import NOTHING, Diagnosis
 from nnfuzz.testcase.case import TestCase
+from nnfuzz.triage.severity import Severity
 from nnfuzz.triage.signature import Failure, Signature
 
 
@@ -25,8 +26,9 @@ class Origin:
     epoch: of the campaign's test. right_in: another release, which is right where this one fails; a
     campaign that looks for regressions sets it, and a reduction keeps it. bisection: the results of
     `nnfuzz bisect`. runs_of_one: whether it takes several runs of one compiled program, which
-    scripts without nnfuzz do not make, to show the failure. reduced_from, reduction, diagnosis: of
-    a reduced finding.
+    scripts without nnfuzz do not make, to show the failure. verbatim: whether it takes the model's
+    own bytes, which its text does not keep (such as raw_data). reduced_from, reduction, diagnosis:
+    of a reduced finding.
     """
 
     epoch: int | None = None
@@ -36,11 +38,12 @@ class Origin:
     reduction: ReductionFigures | None = None
     diagnosis: Diagnosis = NOTHING
     runs_of_one: bool = False
+    verbatim: bool = False
 
     def to_json(self) -> JsonObject:
         """The fields that are set; those of the diagnosis stand beside the others."""
         entries: dict[str, object] = {"epoch": self.epoch} if self.epoch is not None else {}
-        names = ("right_in", "runs_of_one")
+        names = ("right_in", "runs_of_one", "verbatim")
         entries |= {name: value for name in names if (value := getattr(self, name))}
         if self.bisection:
             entries["bisection"] = as_json(self.bisection)
@@ -96,6 +99,10 @@ class Finding:
     def system(self) -> str:
         """The name of the backend that the finding is about."""
         return self.backend.name if self.backend else self.failure.backend
+
+    @property
+    def severity(self) -> Severity:
+        return Severity.of(self.failure, self.verdict, self.case.graph, self.case.inputs)
 
     def __repr__(self) -> str:
         return f"Finding({self.signature})"

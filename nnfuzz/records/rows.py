@@ -52,6 +52,7 @@ class FindingRow:
     test: the first one that shows it, in the order of tests and probes. place: of that test in the
     order (nnfuzz.records.schedule.place_of). size: nodes of its graph. party: accused by the
     experiment. suspicion: equal for failures that may have one cause (nnfuzz.store.suspicions).
+    severity: see nnfuzz.triage.severity; that of the reduced case once there is one.
     by_levels: occurrences by the levels that failed ("O0,O3"). backends: all labels of the compiler
     under which it occurs.
 
@@ -76,6 +77,7 @@ class FindingRow:
     place: int = 0
     size: int = 0
     suspicion: str = ""
+    severity: str = ""
     compiler: str = ""
     backends: tuple[str, ...] = ()
     cause: str = ""
@@ -130,6 +132,10 @@ class FlakyRow:
     tried: int
 
 
+NOT_SHOWN = "does not reproduce"
+"""Begins the reason of a reduction whose script never failed: the finding is a flaky failure."""
+
+
 @dataclass(frozen=True)
 class ReductionRow:
     """The result of reducing the finding of a signature.
@@ -138,7 +144,7 @@ class ReductionRow:
     operators are `after`, from `before`. reason: why it could not be reduced, or "". explained:
     whether a known cause explains it, so that it was not reduced to the end. keys: as texts
     (nnfuzz.triage.keys). explanations: hypotheses that predict the wrong result. accused: the party
-    that the reduced case accuses, or "".
+    that the reduced case accuses, or "". severity: of the reduced case.
     """
 
     signature: str
@@ -154,6 +160,7 @@ class ReductionRow:
     keys: tuple[str, ...] = ()
     explanations: tuple[Hypothesis, ...] = ()
     accused: str = ""
+    severity: str = ""
 
     @property
     def all_keys(self) -> frozenset[Key]:

@@ -349,9 +349,12 @@ class Prepare(Job[Prepared | Rejected]):
 
 @dataclass(frozen=True)
 class ListFamilies(Job[list[str]]):
-    """Names the small families of specs that an operator belongs to."""
+    """Names the small families of specs that an operator belongs to, or the one that declares an
+    attribute.
+    """
 
     operator: str
+    attribute: str = ""
 
 
 @dataclass(frozen=True, eq=False)

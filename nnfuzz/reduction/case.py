@@ -187,7 +187,9 @@ def _trials(problem: Problem, config: ReduceConfig) -> Trials:
         if problem.failure.kind is not OutcomeKind.TIMEOUT:
             limits = replace(limits, seconds=min(limits.seconds, SECONDS))
     shared = config.servers, problem.rival
-    return Trials(problem.config, spec, registry, limits, *shared)
+    trials = Trials(problem.config, spec, registry, limits, *shared)
+    trials.words = problem.failure.steady_words
+    return trials
 
 
 def _question(problem: Problem, trials: Trials) -> CandidateQuestion:

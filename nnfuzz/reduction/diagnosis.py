@@ -21,8 +21,8 @@ from nnfuzz.reduction.experiments import CONSTANT, exposed, healing, narrowest_c
 from nnfuzz.reduction.known import causing, in_full
 from nnfuzz.reduction.trials import Trials
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.triage.cause import Cause, Symptoms
-from nnfuzz.triage.keys import Claim, Hypothesis, Key, KeyKind
+from nnfuzz.triage.cause import Cause, Symptoms, type_key, wrong_fact
+from nnfuzz.triage.keys import UNBOUND, Claim, Hypothesis, Key, KeyKind
 from nnfuzz.triage.mismatch import wrong_outputs
 from nnfuzz.triage.pattern import (
     data_operators,
@@ -30,6 +30,7 @@ from nnfuzz.triage.pattern import (
     general_message,
     onnx_type,
     operator_types,
+    written_types,
 )
 from nnfuzz.triage.signature import (
     FAILURES,
@@ -117,9 +118,16 @@ def _own(
     mismatches = [cause for cause in causes if cause.kind == OutcomeKind.MISMATCH]
     one = narrowest_cause(heals, [cause.heals for cause in mismatches])
     common = [_likeliest(explanations, mismatches), shared_key(one, operator, operands)]
-    keys = {Key(KeyKind.CAUSE, _explained(failure, claimed)) for claimed in common if claimed}
+    keys = {
+        Key(KeyKind.CAUSE, _explained(failure, same))
+        for claimed in common
+        if claimed
+        for same in _in_family(trials, operator, claimed)
+    }
     if wordless(failure.signature.details):
         keys |= _of_death(trials, question, best, failure)
+    if maker := _maker_at_fault(trials, question, best, failure):
+        keys.add(type_key(failure.compiler, wrong_fact(failure), maker))
     if claimed := _at_fault(trials, question, best, failure):
         keys.add(Key(KeyKind.CAUSE, _explained(failure, claimed)))
         explanations = explanations or {claimed: claimed}
@@ -154,12 +162,25 @@ def _of_death(
     return {Key(KeyKind.CAUSE, text) for text in [*texts, *(_cause(*p).hash for p in alone[:1])]}
 
 
+def _in_family(trials: Trials, operator: str, claimed: Hypothesis) -> list[str]:
+    """A claim as all operators share it that are computed by the same code: about the class that
+    declares an ignored attribute; of a claim that names no operator, also about each small family.
+    Operators that have only a dtype, a default or a constant in common have causes of their own.
+    """
+    if claimed.claim is Claim.IGNORES and claimed.subject == operator:
+        families = trials.families(operator, claimed.detail)
+        return [str(replace(claimed, subject=name)) for name in families or [operator]]
+    if claimed.claim not in UNBOUND:
+        return [str(claimed)]
+    return [f"{claimed} at {name}" for name in (operator, *trials.families(operator))]
+
+
 def _written(tried: Tried) -> int:
     """How many operators of ONNX a case applies to its inputs."""
     return len(data_operators(tried.case.model)) if tried.case and tried.case.model else 0
 
 
-def _explained(failure: Failure, claimed: Hypothesis) -> str:
+def _explained(failure: Failure, claimed: Hypothesis | str) -> str:
     """The key of mismatches that one claim explains."""
     return f"{failure.compiler} {failure.signature.parts.get('levels', '')} {claimed}"
 
@@ -233,9 +254,15 @@ def wrong_inside(
     trials: Trials, question: CandidateQuestion, best: Tried, wanted: str
 ) -> Tried | None:
     """The first operator of ONNX that is wrong by itself, where one of ours became several or an
-    exporter wrote the model of a mismatch; None if that is nothing new.
+    exporter wrote the model of a mismatch; of an error all operators of ONNX that were written, if
+    they are more than ours. None if that is nothing new.
     """
-    alone = _inside(trials, question, best) if question.judged else None
+    if question.judged:
+        alone = _inside(trials, question, best)
+    elif best.case is None or _written(best) <= len(_nodes(best)):
+        return None
+    else:
+        alone = trials.run(best.case, (Edit("importing"),), question)
     return alone if alone and any(mark == wanted for _, mark in alone.failing) else None
 
 
@@ -374,6 +401,28 @@ def _first_alone(trials: Trials, question: CandidateQuestion, exposed: Tried) ->
         return None
     alone = trials.run(exposed.case, (Edit("neighbourhoods", "input", first[:1]),), question)
     return alone if _wrong(alone) else None
+
+
+def _maker_at_fault(
+    trials: Trials, question: CandidateQuestion, best: Tried, failure: Failure
+) -> str:
+    """The operator of ONNX whose result a compiler takes for another dtype or shape: the first node
+    with whose values as inputs the rest of the model does well; "" if there is none, or the error
+    is about something else.
+    """
+    nodes = _nodes(best)
+    plainest = best.outcomes[0].level if best.outcomes else ""
+    if best.case is None or len(nodes) < 2 or not wrong_fact(failure):
+        return ""
+    if plainest not in failure.levels:  # the rewriting of both may be wrong
+        return ""
+    types = written_types(best.case.model, best.case.graph) if best.case.model else {}
+    for node in nodes[:-1]:
+        rest = [other.outputs[0] for other in nodes if other is not node]
+        tried = trials.run(best.case, (Edit("neighbourhoods", "input", rest),), question)
+        if tried.outcomes and not tried.failing and all(o.ok for o in tried.outcomes):
+            return types.get(node.outputs[0], node.op)
+    return ""
 
 
 def _at_fault(

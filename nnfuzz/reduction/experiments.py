@@ -21,7 +21,7 @@ from nnfuzz.reduction.trials import Trials
 from nnfuzz.triage.headline import needed_attributes
 from nnfuzz.triage.keys import Claim, Hypothesis
 from nnfuzz.triage.mismatch import first_wrong
-from nnfuzz.triage.pattern import first_copy, onnx_type, shared_attribute, upstream
+from nnfuzz.triage.pattern import first_copy, onnx_type, upstream
 from nnfuzz.triage.signature import Failure, HabitDetails
 
 
@@ -141,8 +141,8 @@ def narrowest_cause(heals: Sequence[str], known: Iterable[Sequence[str]]) -> Seq
 def shared_key(
     heals: Collection[str], operator: str, operands: Hypothesis | None
 ) -> Hypothesis | None:
-    """The claim that operators share which all become right when one and the same thing is removed;
-    None if there is none. operands: the claim for a family of operators of many operands.
+    """The claim that an operator shares with those of its family which become right when one and
+    the same thing is removed; None if there is none. operands: that for many operands.
     """
     if len(heals) != 1:
         return None
@@ -151,8 +151,7 @@ def shared_key(
         return Hypothesis(Claim.ALL_CONSTANTS)
     if what == OPERANDS:
         return operands
-    attribute = shared_attribute(operator, what)
-    return Hypothesis(Claim.IGNORES, detail=attribute) if attribute else None
+    return Hypothesis(Claim.IGNORES, operator, what)
 
 
 def healed(heals: Collection[str], operator: str) -> Hypothesis | None:

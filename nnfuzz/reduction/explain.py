@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from nnfuzz.backend.numeric import CONSIDERED, Deviation
+from nnfuzz.backend.numeric import CONSIDERED, NO_NAN, Deviation
 from nnfuzz.compare.deviating import explains
 from nnfuzz.compare.edges import enclosure
 from nnfuzz.compare.envelope import Envelope
@@ -32,7 +32,7 @@ from nnfuzz.reduction.edit import READERS
 from nnfuzz.reduction.subject import Inapplicable, Subject, declaration, rebuilt, restricted
 from nnfuzz.reduction.values import simpler_values
 from nnfuzz.triage.keys import Claim, Hypothesis
-from nnfuzz.triage.pattern import schema_defaults, shared_attribute
+from nnfuzz.triage.pattern import schema_defaults
 
 Arrays = Mapping[str, np.ndarray]
 Envelopes = Mapping[str, Envelope]
@@ -42,8 +42,9 @@ FLOATS = frozenset(dtype.value for dtype in DType if dtype.is_float)
 SMALL = 10
 """Operators of a family of which one without words stands for another: larger ones have little in
 common."""
-_NUMERIC = tuple(habit for habit in CONSIDERED if habit.dtype != DType.BOOL.value)
-"""One operator that returns numbers for truth values shows no habit of the compiler."""
+_NUMERIC = tuple(h for h in CONSIDERED if h.dtype != DType.BOOL.value and h.to != NO_NAN)
+"""One operator that returns numbers for truth values, or passes over NaN, shows no habit of the
+compiler."""
 MOST_NODES = 3
 """A larger graph is not reduced: what it computes has too many explanations."""
 
@@ -111,10 +112,9 @@ def _wrong_beside(truth: Envelopes, outputs: Arrays) -> bool:
 def family_of(hypothesis: Hypothesis, subject: Subject) -> Hypothesis:
     """The claim that operators share whose code has one cause, such as for "Softmax ignores axis".
 
-    It is about the attribute alone if ONNX has one of that meaning, and else about the class that
-    declares it; about the class that takes any number of operands where these are ignored; about
-    the class that says what shape a result has where axes of size 1 are other ones; about no
-    operator where several together round. Other hypotheses stay.
+    It is about the class that declares an attribute; about the class that takes any number of
+    operands where these are ignored; about the class that says what shape a result has where axes
+    of size 1 are other ones; about no operator where several together round. Other hypotheses stay.
     """
     nodes = subject.graph.nodes
     if hypothesis.claim is Claim.AXES:
@@ -130,17 +130,19 @@ def family_of(hypothesis: Hypothesis, subject: Subject) -> Hypothesis:
         later = int(hypothesis.detail.removeprefix("input ")) > 1
         return (operand_family(subject) if later else None) or hypothesis
     node = next(node for node in nodes if node.op.name == hypothesis.subject)
-    if attribute := shared_attribute(node.op.name, hypothesis.detail):
-        return Hypothesis(Claim.IGNORES, detail=attribute)
     return replace(hypothesis, subject=_declaring(type(node.op), hypothesis.detail))
 
 
-def small_families(operator: str, registry: OpRegistry) -> list[str]:
+def small_families(operator: str, registry: OpRegistry, attribute: str = "") -> list[str]:
     """The classes from which the spec of an operator and few others come: these are computed in the
     same way. None for an operator that the registry does not have.
+
+    attribute: the class that declares it is the only family, if there is one.
     """
     if operator not in registry:
         return []
+    if attribute in registry.get(operator).declared:
+        return [_declaring(registry.get(operator), attribute)]
     specs = registry.specs()
     sizes = {
         cls.__name__: sum(issubclass(other, cls) for other in specs)

@@ -66,7 +66,7 @@ class ReduceService(BenchService):
 
     @does(ListFamilies)
     def families(self, job: ListFamilies, report: Report) -> list[str]:
-        return small_families(job.operator, self.bench.registry)
+        return small_families(job.operator, self.bench.registry, job.attribute)
 
     @does(Explain)
     def explain(self, job: Explain, report: Report) -> Explained:

@@ -218,6 +218,8 @@ class Trials:
         self._usual = 0.0
         """Seconds of the slowest model that ended, 0 before there is one."""
         self._workers = self._servers.workers(backend, limits, rival)
+        self.words: frozenset[str] = frozenset()
+        """See Failure.steady_words; empty: all words of errors count."""
 
     @property
     def runner(self) -> BackendRunner | None:
@@ -296,12 +298,12 @@ class Trials:
         """
         return self._answer("explaining", Explain(case, outputs, tuple(held)))
 
-    def families(self, operator: str) -> list[str]:
-        """The small families of specs that an operator belongs to.
+    def families(self, operator: str, attribute: str = "") -> list[str]:
+        """The small families of specs that an operator belongs to, or the one of an attribute.
 
         Raises: WorkerError if the worker fails.
         """
-        return self._answer("families", ListFamilies(operator))
+        return self._answer("families", ListFamilies(operator, attribute))
 
     def _answer(self, about: str, job: Job[A]) -> A:
         event = self._workers.service.call(job)
@@ -381,7 +383,11 @@ class Trials:
             if faults:
                 reason = f"fault: {faults[0].message}"
                 return replace(tried, reason=reason, outcomes=result.outcomes)
-            failing = with_keys(result.failures, result.blame, result.outcomes, question.silent)
+            blames = {}
+            for failure in result.failures:
+                own = failure.with_words(self.words)
+                blames[own] = result.blame(failure)
+            failing = with_keys(blames, blames.__getitem__, result.outcomes, question.silent)
             if failing and rival:
                 again = Plan([replace(run, backend=rival.name)], judging, locates=False)
                 rivals = Lane(compilers, bench).test(case, again).outcomes
@@ -392,7 +398,7 @@ class Trials:
             outcomes=result.outcomes,
             failing=tuple(failing),
             verdict=result.verdict,
-            blames=result.blames,
+            blames={own.signature.hash: blame for own, blame in blames.items()},
         )
 
 

@@ -20,7 +20,7 @@ from nnfuzz.base.reading import MOST, JsonObject, Unreadable, read
 from nnfuzz.base.untrusted import below, parsed_json
 from nnfuzz.base.writing import as_json
 
-SCHEMA = 12
+SCHEMA = 13
 FILE = "campaign.sqlite"
 LOCK = "campaign.lock"
 RESCUED = "campaign.rescued.sqlite"
@@ -43,7 +43,8 @@ CREATE TABLE findings (signature TEXT PRIMARY KEY, test TEXT NOT NULL,
     kind TEXT NOT NULL, stage TEXT NOT NULL, backend TEXT NOT NULL, level TEXT NOT NULL,
     title TEXT NOT NULL, folder TEXT NOT NULL, found_at REAL NOT NULL, party TEXT NOT NULL,
     place INTEGER NOT NULL, size INTEGER NOT NULL, suspicion TEXT NOT NULL,
-    compiler TEXT NOT NULL, reduction TEXT, suspected TEXT, known INTEGER NOT NULL) STRICT;
+    severity TEXT NOT NULL, compiler TEXT NOT NULL, reduction TEXT, suspected TEXT,
+    known INTEGER NOT NULL) STRICT;
 CREATE TABLE occurrences (signature TEXT NOT NULL, test TEXT NOT NULL, idx INTEGER,
     bucket TEXT NOT NULL, kind TEXT NOT NULL, levels TEXT NOT NULL, repeated INTEGER NOT NULL,
     tried INTEGER NOT NULL, title TEXT NOT NULL, PRIMARY KEY (signature, test))

@@ -75,10 +75,12 @@ class Occurrences(Table):
         query = "SELECT bucket, count(*) FROM occurrences GROUP BY bucket"
         return dict(self._db.execute(query).fetchall())
 
-    def turn_known(self, signature: str) -> None:
-        """Counts the occurrences of a finding as those of a known failure from now on."""
-        query = "UPDATE occurrences SET bucket = 'known' WHERE signature = ? AND bucket = 'finding'"
-        self._db.change(query, signature)
+    def withdraw(self, row: FindingRow, bucket: str) -> None:
+        """Moves the occurrences of a finding to another bucket."""
+        query = """
+            UPDATE occurrences SET bucket = ?, title = ?
+            WHERE signature = ? AND bucket = 'finding'"""
+        self._db.change(query, bucket, row.title, row.signature)
 
 
 class ReductionTable(Table):
@@ -128,7 +130,7 @@ class Signatures(Table):
         query = """
             SELECT f.signature, f.test, f.kind, f.stage, f.backend, f.level, f.title, f.folder,
                    f.found_at, f.party, count(o.test) AS occurrences, f.place, f.size, f.suspicion,
-                   f.compiler
+                   f.severity, f.compiler
             FROM findings f LEFT JOIN occurrences o
                 ON o.signature = f.signature AND o.bucket = 'finding'
             WHERE NOT f.known GROUP BY f.signature ORDER BY f.found_at, f.signature"""
@@ -156,10 +158,10 @@ class Signatures(Table):
         query = "SELECT signature FROM findings WHERE known ORDER BY signature"
         return [signature for (signature,) in self._db.execute(query)]
 
-    def turn_known(self, signature: str) -> None:
-        """Counts a finding as a known failure, with its occurrences, and lists it no more."""
-        self._db.change("UPDATE findings SET known = 1 WHERE signature = ?", signature)
-        self._occurrences.turn_known(signature)
+    def withdraw(self, row: FindingRow, bucket: str) -> None:
+        """Moves the occurrences of a finding to another bucket, and lists it no more."""
+        self._db.change("UPDATE findings SET known = 1 WHERE signature = ?", row.signature)
+        self._occurrences.withdraw(row, bucket)
 
     def date(self, signature: str, found_at: float) -> None:
         """Notes that a finding was discovered at a time, unless it was earlier already."""

@@ -13,6 +13,7 @@ from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.base.shard import IndexSet, Shard
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.records.rows import (
+    NOT_SHOWN,
     FindingRow,
     HangRow,
     HangStatus,
@@ -26,10 +27,12 @@ from nnfuzz.store.failures import arrange, mend, replacing
 from nnfuzz.store.statistics import Statistics
 from nnfuzz.store.store import Store
 from nnfuzz.store.suspicions import Suspicions, by_value, merged, suspicion_of
+from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.identity import Numbered, TestId
 from nnfuzz.triage.keys import KnownFailures
 from nnfuzz.triage.mismatch import first_wrong
 from nnfuzz.triage.pattern import Pattern, pattern_of, upstream
+from nnfuzz.triage.severity import Severity
 from nnfuzz.triage.signature import Failure, habits_of
 
 DESIGN = "design"
@@ -268,7 +271,9 @@ class Recorder:
         self._keep(result)
         self._note_pattern(result)
         if result.cause in self._known or self._ignores(result):
-            return self._turns_out_known(result.signature)
+            return self._withdrawn(result.signature, "known")
+        if result.reason.startswith(NOT_SHOWN):
+            return self._withdrawn(result.signature, "flaky")
         self.arrange()
         return next(
             row for row in self.findings() if result.signature in (row.signature, *row.others)
@@ -286,11 +291,11 @@ class Recorder:
             self.rows[signature] = replace(self.rows[signature], folder=folder)
             self._listed = None
 
-    def _turns_out_known(self, signature: str) -> FindingRow:
-        """Removes a finding whose cause is among the known failures."""
+    def _withdrawn(self, signature: str, bucket: str) -> FindingRow:
+        """Removes a finding whose cause is a known failure's, or whose script never fails."""
         row = self.rows.pop(signature)
         self._known.add(signature)
-        self.store.signatures.turn_known(signature)
+        self.store.signatures.withdraw(row, bucket)
         self.store.flush()  # before the folder goes
         shutil.rmtree(self.store.folder / row.folder, ignore_errors=True)
         return row
@@ -311,6 +316,7 @@ class Recorder:
         before = self.rows.get(signature)
         made = evidence.made
         graph = made.graph if made else NO_GRAPH
+        inputs = made.inputs if isinstance(made, TestCase) else {}
         if failure.kind is OutcomeKind.MISMATCH:
             self._patterns[signature] = pattern_of(_failing_part(graph, failure, evidence))
         items = items_of(graph, self._variables)
@@ -331,6 +337,7 @@ class Recorder:
             place=evidence.place,
             size=len(graph.nodes),
             suspicion=suspicion_of(failure),
+            severity=Severity.of(failure, evidence.verdict, graph, inputs).value,
         )
         if not row.folder:
             looks_alike = self._cause_of(row) or self._joins(row)

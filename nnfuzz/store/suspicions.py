@@ -18,6 +18,7 @@ from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.records.rows import AvoidedRow, FindingRow, ReductionRow
 from nnfuzz.triage.keys import grouped
+from nnfuzz.triage.severity import Severity
 from nnfuzz.triage.signature import Failure, digest_of, operators_of, wrong_of
 
 
@@ -162,35 +163,28 @@ def _one(group: list[FindingRow], reduced: Mapping[str, ReductionRow]) -> Findin
         whole,
         title=done.title,
         party=done.accused or first.party,
+        severity=done.severity or first.severity,
         cause=done.cause,
         pattern=done.pattern,
         nodes=(done.before, done.after),
     )
 
 
-_WORTH = (
-    OutcomeKind.MISMATCH,
-    OutcomeKind.CRASH,
-    OutcomeKind.TIMEOUT,
-    OutcomeKind.EXCEPTION,
-    OutcomeKind.ACCEPTED,
-)
 _UNREDUCED = 1 << 30  # nodes of a model that is not reduced: more than any reduced one has
 
 
 def by_value(findings: Iterable[FindingRow]) -> list[FindingRow]:
     """Sorts findings, those first that an engineer can act on, for summaries and reports.
 
-    Reduced findings come before the others. Their order is wrong results, crashes, timeouts,
-    exceptions, accepted invalid models. The others have the same order, except that wrong results
-    come last. Within one kind the most frequent come first, then the smallest models.
+    Reduced findings come before the others, the gravest first; of the others, wrong results come
+    last. Of equal severity the most frequent come first, then the smallest models.
     """
     return sorted(findings, key=_value)
 
 
 def _value(row: FindingRow) -> tuple[bool, int, int, int, int, str]:
-    worth = next((place for place, kind in enumerate(_WORTH) if row.kind == kind), len(_WORTH))
+    worth = Severity(row.severity).rank if row.severity else 0
     if row.kind == OutcomeKind.MISMATCH and not row.nodes:
-        worth = len(_WORTH)  # its reduction may show that it is the same as another one
+        worth = len(Severity)  # its reduction may show that it is the same as another one
     size = row.nodes[1] if row.nodes else _UNREDUCED
     return not row.nodes, worth, -row.occurrences, size, row.size, row.signature

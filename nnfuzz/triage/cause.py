@@ -25,15 +25,13 @@ from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.ir.view import GraphView, NodeView
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.headline import is_native
-from nnfuzz.triage.keys import Hypothesis, Key
+from nnfuzz.triage.keys import Hypothesis, Key, KeyKind, last_clause
 from nnfuzz.triage.mismatch import (
     WrongOutput,
-    compares_low_words,
     few_digits,
     first_wrong,
     saturated,
     swamped,
-    wide_operands,
 )
 from nnfuzz.triage.pattern import (
     RESULT,
@@ -76,7 +74,6 @@ _SUMS = "Reduce"
 _FAMILIES = (_SUMS,)
 """What the names of operators begin with that differ by one function inside of the same loop, and
 are themselves without it: where a reduction has no axes, each element is reduced by itself."""
-_LOW_WORDS = "low words"
 
 
 @dataclass(frozen=True)
@@ -85,8 +82,8 @@ class Symptoms:
 
     passes: of the optimiser, accused by localisation. operator: the only operator of the ONNX
     model, "" if there are several. rewrites: where an accused pass is a collection of unrelated
-    rewrites, the operators that tell which (Backend.collections). operands, largest: see
-    nnfuzz.triage.mismatch; largest only of what reduction made simple. branches: see
+    rewrites, the operators that tell which (Backend.collections). largest: see
+    nnfuzz.triage.mismatch; only of what reduction made simple. branches: see
     nnfuzz.triage.pattern.branches_added. types: see written_types there. constant: whether the
     result is right where a constant operand is an input of the model.
     """
@@ -95,7 +92,6 @@ class Symptoms:
     verdict: Verdict | None = None
     operator: str = ""
     rewrites: tuple[str, ...] = ()
-    operands: tuple[int, ...] = ()
     largest: float = 0.0
     branches: bool = False
     constant: bool = False
@@ -108,7 +104,6 @@ class Symptoms:
         return cls(
             verdict=verdict,
             operator=sole_operator(model, graph) if model else "",
-            operands=wide_operands(case, failure.targets, verdict),
             branches=bool(model) and branches_added(model, graph),
             types=written_types(model, graph) if model else {},
         )
@@ -198,19 +193,20 @@ def messages(failure: Failure) -> tuple[str, ...]:
 def _parts(failure: Failure, graph: GraphView, symptoms: Symptoms) -> JsonObject:
     """What a reduced failure shares with others of the same cause.
 
-    A pass of the optimiser that localisation accuses is the cause, in whatever pattern, level and
-    way it shows: as an error, wrong values or a wrong shape. Misused memory is known by operators
-    and the stage. Else an error is known by what nnfuzz.triage.cause makes of it, a mismatch of one
-    operator by that operator and by whether digits or everything is wrong, one of several by
+    A pass of the optimiser that localisation accuses is the cause of its wrong results, in whatever
+    pattern and at whatever level, and of an error with its words: a pass that raises in two ways
+    has two faults. Misused memory is known by operators and the stage. Else an error is known by
+    what nnfuzz.triage.cause makes of it, a mismatch of one operator by that operator and by whether
+    digits or everything is wrong, one of several by
     operators, edges and classes of dtypes.
     """
     parts = {k: v for k, v in failure.signature.parts.items() if k not in ("operators", SWITCHES)}
     if habits := parts.get(HABITS):
         parts = {HABITS: [Deviation.parse(habits[0]).decision]}  # each is a finding of its own
     elif symptoms.passes:
-        message = parts.get("message", "")
-        parts = {"passes": sorted(symptoms.passes)}
-        parts |= _rewrite(message, graph, symptoms) if symptoms.rewrites else {}
+        message, kind = parts.get("message", ""), failure.kind.value
+        parts = {"passes": sorted(symptoms.passes), "kind": kind}
+        parts |= _rewrite(message, graph, symptoms)
     elif failure.kind is OutcomeKind.MISMATCH:
         parts |= _mismatch(failure, graph, symptoms)
     elif corrupted(failure.signature.details):
@@ -224,11 +220,11 @@ def _parts(failure: Failure, graph: GraphView, symptoms: Symptoms) -> JsonObject
 
 
 def _rewrite(message: str, graph: GraphView, symptoms: Symptoms) -> dict[str, object]:
-    """Which rewrite of a collection it is: as an error says, whatever it was applied to, or else by
-    the operators.
+    """Which fault of a pass it is: as an error says, whatever the pass was applied to; of a wrong
+    result, the operators tell the rewrites of a collection apart.
     """
     if not message:
-        return {"apart": sorted(symptoms.rewrites)}
+        return {"apart": sorted(symptoms.rewrites)} if symptoms.rewrites else {}
     dtypes = {*graph.dtypes.values()}
     operators = {*graph.operators}
     return {"message": from_last_location(message) or general_message(message, dtypes, operators)}
@@ -246,9 +242,6 @@ def _mismatch(failure: Failure, graph: GraphView, symptoms: Symptoms) -> JsonObj
             RESULT: kind,
             "of": [where["operator"]],
         }
-    if kind == _LOW_WORDS:
-        # Whatever compares: Max, Clip, Sign.
-        return {"wrong": kind}
     if "operator" in where and kind == "digits" and _sums_integers(failure, graph, symptoms):
         where["operator"] = _SUMS
     elif "operator" in where and (kind == "digits" or _without_axes(graph)):
@@ -296,15 +289,13 @@ def _casts(graph: GraphView) -> list[str]:
 def _kind_of_number(failure: Failure, graph: GraphView, symptoms: Symptoms) -> str:
     """ "digits" where a number is nearly right, an integer stops at the end of its range, or it
     takes large floats to make NaN or Inf: signs of too narrow a type in between, such as a float
-    for integers. "low words" where integers were compared by these. Else "number".
+    for integers. Else "number".
     """
     first, dtype = _first(failure, graph, symptoms)
     if first is None:
         return "number"
     narrow = few_digits(first, dtype) or saturated(first, dtype)
-    if narrow or swamped(first, dtype, symptoms.largest):
-        return "digits"
-    return _LOW_WORDS if compares_low_words(first, dtype, symptoms.operands) else "number"
+    return "digits" if narrow or swamped(first, dtype, symptoms.largest) else "number"
 
 
 def _first(
@@ -411,8 +402,11 @@ def blamed(
 
 
 def _said(general: str) -> dict[str, object]:
-    """The message in general words instead of what a complaint says of this model."""
-    return {"message": general, "about": None, "at": None, "location": None}
+    """The message in general words instead of what a complaint says of this model. A whole
+    statement is the same fault wherever it is called from, be it at import or later.
+    """
+    said = {"message": general, "about": None, "at": None, "location": None}
+    return said | (dict.fromkeys(("stage", "frames")) if last_clause(general) else {})
 
 
 def _unlike(message: str, graph: GraphView) -> bool:
@@ -430,6 +424,27 @@ def _suspects(what: str, at: Sequence[str], graph: GraphView) -> dict[str, objec
     if what == "type" and at and at[-1] in _operators(graph):
         return _result(what, between(graph, at[-1]))
     return _result(what, before_last(graph, what)) if what in _INPUTS else None
+
+
+_FACT = re.compile(
+    r"\b(?:shape|rank|ndim|dim|dimension|ax[ie]s|extent|size|broadcast\w*)s?\b", re.IGNORECASE
+)
+_TYPE = re.compile(r"\b(?:d(?:ata ?)?|element |scalar )types?\b", re.IGNORECASE)
+
+
+def wrong_fact(failure: Failure) -> str:
+    """What an error finds wrong with a value, "dtype" or "shape"; "" if it speaks of neither."""
+    parts = failure.signature.parts
+    about, message = parts.get("about", ""), parts.get("message", "")
+    if about == "dtype" or (not about and _TYPE.search(message)):
+        return "dtype"
+    return "shape" if about in ("shape", "type") or _FACT.search(message) else ""
+
+
+def type_key(compiler: str, fact: str, operator: str) -> Key:
+    """The key of all that follows from a wrong dtype or shape of an operator's result."""
+    parts = {RESULT: fact, "of": [operator], "backend": compiler}
+    return Key(KeyKind.CAUSE, digest_of(parts))
 
 
 def _result(what: str, suspects: Sequence[str]) -> dict[str, object] | None:

@@ -170,6 +170,10 @@ _BESIDE = re.compile(
     re.IGNORECASE,
 )
 """Names of nodes, printed modules and addresses in a statement."""
+_AROUND = re.compile(r"^(?:[-*,;.\s]|:(?!:))+|[ .!:,]+$")
+"""Empty parts at the ends of a statement."""
+_TAIL = re.compile(r"(?<=\w) *[(\[](?:\W*\w+){0,2}\W*$")
+"""A parenthesis of a word or two that is never closed."""
 _ADVICE = re.compile(
     r"(?:please|see|to (?:fix|enable|disable|reproduce)|try|refer|consider|make sure|for more)\b",
     re.IGNORECASE,
@@ -197,7 +201,8 @@ def headline(text: str, names: Collection[str] = ()) -> Headline:
     names: of the model's values, which are x, y, z in a title.
     """
     if len(text) > MOST_READ:
-        text = f"{text[: MOST_READ // 2]} ... {text[-MOST_READ // 2 :]}"
+        head, tail = text[: MOST_READ // 2], text[-MOST_READ // 2 :]
+        text = f"{head.rpartition(' ')[0] or head} ... {tail.partition(' ')[2] or tail}"
     made = Headline(" ".join(without_arguments(_STAMP.sub("", text), _PRINTED).split()))
     before = ""
     while made.statement != before:
@@ -207,10 +212,12 @@ def headline(text: str, names: Collection[str] = ()) -> Headline:
             made.statement = before.rstrip(".")[1:-1] if _words(before) > 1 else before
         if not _condition(made):
             _peel(made)
-        made.statement = _BESIDE.sub("", made.statement).rstrip(" .!:,").lstrip("-* ")
+        made.statement = _AROUND.sub("", _BESIDE.sub("", made.statement))
         opened, closed = (len(re.findall(b, made.statement)) for b in (r"[(\[]", r"[)\]]"))
         if made.statement.endswith(")") and opened < closed:
             made.statement = made.statement[:-1]
+        if opened > closed:
+            made.statement = _TAIL.sub("", made.statement)
     made.statement = _shortened(_lettered(made.statement, names))
     return made
 

@@ -17,7 +17,7 @@ from enum import Enum, StrEnum
 from pathlib import Path
 from typing import TypeVar
 
-from nnfuzz.backend.numeric import SATURATES, TF32, Deviation
+from nnfuzz.backend.numeric import NO_NAN, SATURATES, TF32, Deviation
 from nnfuzz.backend.outcome import Stage
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.untrusted import read_text
@@ -50,6 +50,10 @@ class Claim(Enum):
     OTHER = "{detail}"
 
 
+UNBOUND = (Claim.ALL_CONSTANTS, Claim.SATURATES, Claim.TF32, Claim.COMPUTED_IN)
+"""Claims that name no operator."""
+
+
 @dataclass(frozen=True)
 class Hypothesis:
     """One way in which a result may come about.
@@ -76,6 +80,8 @@ class Hypothesis:
     @classmethod
     def of_habit(cls, habit: Deviation) -> Hypothesis:
         """That a compiler's habit explains the result."""
+        if habit.to == NO_NAN:
+            return cls(Claim.IGNORES, habit.dtype, "NaN")
         if habit.to in (SATURATES, TF32):
             return cls(Claim.TF32 if habit.to == TF32 else Claim.SATURATES, habit.dtype)
         return cls(Claim.COMPUTED_IN, habit.dtype, habit.to)
@@ -230,13 +236,18 @@ def wording(clause: str) -> str:
 
 
 def have_one_cause(one: Collection[Key], other: Collection[Key]) -> bool:
-    """Whether two findings share enough to be one. What a message says and what it says last are
-    the same words, and count once.
+    """Whether two findings share enough to be one."""
+    return shared_weight(one, other) >= 1.0 - _EPSILON
+
+
+def shared_weight(one: Collection[Key], other: Collection[Key]) -> float:
+    """The sum over common keys. What a message says and what it says last are the same words, and
+    count once.
     """
     kinds = [key.kind for key in {*one} & {*other}]
     if KeyKind.CLAUSE in kinds:
         kinds = [kind for kind in kinds if kind is not KeyKind.SAID]
-    return sum(kind.weight for kind in kinds) >= 1.0 - _EPSILON
+    return sum(kind.weight for kind in kinds)
 
 
 def is_known_cause(one: Collection[Key], known: Collection[Key]) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, fields
-from itertools import combinations
 
 import numpy as np
 
@@ -100,60 +99,9 @@ def swamped(wrong: WrongOutput, dtype: str, largest: float) -> bool:
     return bool(unit) and largest >= unit ** (-1 / 3)
 
 
-def compares_low_words(wrong: WrongOutput, dtype: str, operands: Sequence[int] = ()) -> bool:
-    """Whether the worst element tells of a comparison of 64-bit integers that goes wrong where the
-    high words are equal: it takes the low ones for signed. Some SIMD units lack the instruction.
-
-    operands: of the worst element, if known (nnfuzz.triage.mismatch); it may be their sign that is
-    wrong. Else a number that was expected and the one that was chosen tell. What a reduced failure
-    has of large numbers it needs.
-    """
-    if operands:
-        return any(_swapped(a, b) for a, b in combinations((0, *operands), 2))
-    try:
-        chosen = [int(value) for value in _worst(wrong)]
-    except (ValueError, TypeError, OverflowError):
-        return False
-    return dtype in ("int64", "uint64") and _swapped(*chosen)
-
-
 def _worst(wrong: WrongOutput) -> tuple[Number, Number]:
     """What was expected of the worst element, and what it is; no numbers without one."""
     return (wrong.worst.expected, wrong.worst.actual) if wrong.worst else ("", "")
-
-
-def _swapped(a: int, b: int) -> bool:
-    return a >> 32 == b >> 32 and (a < b) != (_low(a) < _low(b))
-
-
-def _low(number: int) -> int:
-    """The low word as a signed integer."""
-    return (number & 0xFFFFFFFF) - ((number & 0x80000000) << 1)
-
-
-_WIDE = ("int64", "uint64")
-
-
-def wide_operands(
-    case: TestCase, targets: Collection[Target], verdict: Verdict | None
-) -> tuple[int, ...]:
-    """The 64-bit integers at the place of the worst element, in inputs and weights of a model of a
-    single operator; none unless all of these can be broadcast to its result.
-    """
-    graph = case.graph
-    nodes = graph.nodes
-    if len(nodes) != 1 or not case.model:
-        return ()
-    wrong = first_wrong(verdict, targets, nodes[0].outputs)
-    if wrong is None or wrong.worst is None:
-        return ()
-    shapes = graph.shapes
-    arrays = list(_read(case, nodes[0].inputs))
-    try:
-        values = [np.broadcast_to(a, shapes[wrong.output])[wrong.worst.index] for a in arrays]
-    except (ValueError, KeyError, IndexError):
-        return ()
-    return tuple(int(x) for x, a in zip(values, arrays, strict=True) if a.dtype.name in _WIDE)
 
 
 def largest_operand(case: TestCase) -> float:

@@ -239,17 +239,6 @@ def switches(graph: GraphView, operator: str) -> list[str]:
     return sorted(found)
 
 
-def shared_attribute(operator: str, name: str) -> str:
-    """The name of an attribute and its default where ONNX has one: operators that share both read
-    it by one piece of code. "" for a position, which has another meaning in every operator, and for
-    a name that is no attribute of an ONNX operator.
-    """
-    usual = schema_defaults(operator)
-    if name in _POSITIONS or (usual and name not in usual):
-        return ""
-    return name if usual.get(name) is None else f"{name}={usual[name]}"
-
-
 def operands(graph: GraphView, operator: str) -> int:
     """How many operands a node of an ONNX operator of any number of them has at most; 0 for other
     operators.

@@ -69,8 +69,8 @@ class ErrorDetails(_Details):
 
     error: the class of an exception. signal: of a death; "" if it only exited. message: normalised.
     others: further complaints of the message and their places; they are not in the hash. about, at,
-    location: see nnfuzz.backend.complaint. frames: outermost first, at most three. operators: the
-    one at which a process dies without a word (nnfuzz.experiment.confirm).
+    location, varies: see nnfuzz.backend.complaint. frames: outermost first, at most three.
+    operators: the one at which a process dies without a word (nnfuzz.experiment.confirm).
     """
 
     message: str
@@ -83,6 +83,7 @@ class ErrorDetails(_Details):
     at: tuple[str, ...] | None = None
     location: str | None = None
     operators: tuple[str, ...] | None = None
+    varies: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,6 +256,23 @@ class Failure:
         return self.label or self.targets[0].compiler
 
     @property
+    def steady_words(self) -> frozenset[str]:
+        """The words of a message from which those are gone that change when it is repeated; none of
+        another failure.
+        """
+        parts = self.signature.parts
+        return frozenset(parts.get("message", "").split() if parts.get("varies") else ())
+
+    def with_words(self, words: Collection[str]) -> Failure:
+        """The failure with no other words in its message; as it is without any words."""
+        parts = self.signature.parts
+        if not words or not parts.get("message"):
+            return self
+        kept = " ".join(word for word in parts["message"].split() if word in words)
+        parts = {**parts, "message": kept, "varies": True}
+        return replace(self, signature=Signature(digest_of(parts), self.signature.title, parts))
+
+    @property
     def folder_name(self) -> str:
         """A name for the folder of a finding: backend, kind and the signature's hash."""
         name = f"{self.backend}-{self.kind}-{self.signature.hash}"  # any text, if it was read
@@ -404,6 +422,7 @@ def error_details(outcome: Outcome, names: Collection[str] = ()) -> ErrorDetails
         about=complaint.kind.value if complaint.kind is not ComplaintKind.ERROR else None,
         at=complaint.operators or None,
         location=complaint.location or None,
+        varies=complaint.varies or None,
         frames=(*frames[:1], *frames[1:][-2:]),
     )
 

@@ -20,7 +20,7 @@ import ml_dtypes
 import numpy as np
 
 from nnfuzz.backend.contract import Backend, OutputError
-from nnfuzz.backend.numeric import CONSIDERED, SATURATES, TF32, Deviation
+from nnfuzz.backend.numeric import CONSIDERED, NO_NAN, SATURATES, TF32, Deviation
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.runner import AdapterFault, BackendRunner
 from nnfuzz.backend.target import ONNX
@@ -52,7 +52,7 @@ def survey(run: Run) -> tuple[Deviation, ...]:
     habits: list[Deviation] = []
     for dtype in dict.fromkeys(habit.dtype for habit in CONSIDERED):
         considered = [habit for habit in CONSIDERED if habit.dtype == dtype]
-        rounding = [habit for habit in considered if habit.to not in (TF32, SATURATES)]
+        rounding = [habit for habit in considered if habit.to not in (TF32, SATURATES, NO_NAN)]
         operators = LOGICAL if dtype == DType.BOOL.value else OPERATORS
         habits += _observed(run, rounding, operators, _numbers(dtype))
         if Deviation(dtype, SATURATES) in considered:
@@ -61,7 +61,17 @@ def survey(run: Run) -> tuple[Deviation, ...]:
         if Deviation(dtype, TF32) in considered and not any(h.dtype == dtype for h in habits):
             habit = Deviation(dtype, TF32)
             habits += _observed(run, [habit], ("MatMul",), np.diag(_numbers(dtype)))
+        if (habit := Deviation(dtype, NO_NAN)) in considered and _passes_over_nan(run, dtype):
+            habits.append(habit)
     return tuple(habits)
+
+
+def _passes_over_nan(run: Run, dtype: str) -> bool:
+    """Whether every elementary comparison that the compiler takes returns a number beside NaN."""
+    x, w = np.array([np.nan, 1], dtype), np.array([2, np.nan], dtype)
+    given = (run(_model(name, dtype, x.shape), {"x": x, "w": w}) for name in ("Max", "Min"))
+    results = [outputs["y"] for outputs in given if outputs]
+    return bool(results) and not any(np.isnan(y).all() for y in results)
 
 
 def learn_habits(runner: BackendRunner, seconds: float = math.inf) -> tuple[Deviation, ...]:

@@ -115,10 +115,10 @@ def test_a_name_that_is_no_utf_8_is_told(ledger):
 
 def test_a_bug_has_a_finding_by_signature_or_keys():
     key = Key.parse("cause:c29550a8d898")
-    assert BUG.is_of(["c29550a8d898"], [])
-    assert BUG.is_of([], [key])
-    assert not BUG.is_of(["0" * 12], [Key.parse("cause:0")])
-    assert not replace(BUG, keys=()).is_of([], [key])
+    assert BUG.match(["c29550a8d898"], [])
+    assert BUG.match([], [key])
+    assert not BUG.match(["0" * 12], [Key.parse("cause:0")])
+    assert not replace(BUG, keys=()).match([], [key])
 
 
 def test_a_bug_is_known_in_the_ways_in_which_it_failed():

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import nnfuzz.backends
 
+from nnfuzz.backend.contract import Backend
 from nnfuzz.backend.registry import BackendSpec
 from nnfuzz.feedback.support import (
     FAILING,
@@ -23,6 +24,7 @@ from nnfuzz.feedback.support_cache import (
     SupportCache,
     SupportFile,
     claims_of,
+    declined,
     write_table,
 )
 from nnfuzz.ir.support_key import SupportKey
@@ -148,3 +150,21 @@ def test_tables_of_adapters_hold_refusals_alone():
         assert path.stem.startswith(f"{file.backend}-")
         assert all(entry.refused for entry in file.entries.values())
         assert [*file.entries] == sorted(file.entries)
+
+
+def test_what_an_adapter_does_not_declare_is_not_generated():
+    keys = [
+        SupportKey.parse(text)
+        for text in (
+            "direct:Add(float32,float32)->float32",
+            "direct:Add(float64,float64)->float64",
+            "direct:ResizeLinear(float32)->float32",
+            "direct:Relu(float32)->float32",
+        )
+    ]
+    adapter = type("Few", (Backend,), {"name": "few", "operators": ("Add", "Resize")})
+    assert [*declined(adapter, keys)] == keys[3:]
+    adapter.dtypes = ("float32", "int64")
+    assert declined(adapter, keys)[keys[1]] == "few declares no float64"
+    assert [*declined(adapter, keys)] == [keys[1], keys[3]]
+    assert declined(Backend, keys) == {}

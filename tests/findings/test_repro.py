@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 
+from nnfuzz.backend.complaint import Complaint
 from nnfuzz.backend.modules import read_source
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import MODULE, Target
@@ -17,7 +18,7 @@ from nnfuzz.base.reading import read
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.findings.folder import read_finding, write_finding
-from nnfuzz.findings.repro import program_of
+from nnfuzz.findings.repro import inlined, program_of
 from nnfuzz.triage.signature import failures
 from nnfuzz.vary.rewrite.rewriting import Step, rewritten
 
@@ -259,3 +260,45 @@ def test_repro_for_tvm_is_python(registry, finding_of, tmp_path):
         spec = registry.spec("tvm", options)
         folder = write_finding(tmp_path / str(options), finding, program_of(spec, registry))
         compile((folder / "repro.py").read_text(), "repro.py", "exec")
+
+
+WRONG = "def run(model, inputs, level):\n    return {}\n"
+
+
+@pytest.mark.parametrize("outputs", ["{}", "{'y': np.zeros((7, 7), 'float32')}"])
+def test_repro_of_a_wrong_number_takes_no_other_output_for_it(
+    outputs, finding_of, registry, tmp_path
+):
+    finding = onnxruntime_finding(finding_of, registry, 0.9)
+    (name,) = finding.case.expected
+    program = WRONG.replace("{}", outputs.replace("'y'", repr(name)))
+    assert run_repro(write_finding(tmp_path / "f", finding, program)).returncode == 125
+
+
+@pytest.mark.parametrize(("said", "code"), [("tmpQbz: no rule", 1), ("tmpQbz: no table", 125)])
+def test_repro_passes_over_words_that_change_with_every_run(said, code, finding_of, tmp_path):
+    finding = finding_of("planted,bug=raise")
+    outcomes = [
+        replace(
+            o,
+            error_type="RuntimeError",
+            message="tmpXa: no rule",
+            complaint=Complaint(subject="no rule", varies=True),
+        )
+        if o.error_type
+        else o
+        for o in finding.outcomes
+    ]
+    program = f"def run(model, inputs, level):\n    raise RuntimeError('{said}')\n"
+    folder = write_finding(tmp_path / "f", replace(finding, outcomes=tuple(outcomes)), program)
+    assert run_repro(folder).returncode == code
+
+
+def test_repro_that_needs_the_bytes_of_a_model_reads_its_file(finding_of, tmp_path):
+    finding = finding_of("planted,bug=raise")
+    assert inlined(finding)
+    finding = replace(finding, origin=replace(finding.origin, verbatim=True))
+    folder = write_finding(tmp_path / "f", finding, WRONG)
+    script = (folder / "repro.py").read_text()
+    assert inlined(read_finding(folder)) is None
+    assert "MODEL = " not in script and "model.onnx" in script

@@ -51,12 +51,15 @@ def dying(function: Callable[..., Any], *arguments: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """A node as an importer sees it. dtypes, ranks: by value, where ONNX infers them."""
+    """A node as an importer sees it. dtypes, ranks: by value, where ONNX infers them. makers: the
+    operators of values that nodes before it compute.
+    """
 
     node: Node
     index: int
     dtypes: Mapping[str, int]
     ranks: Mapping[str, int]
+    makers: Mapping[str, str]
 
     @property
     def op(self) -> str:
@@ -65,6 +68,10 @@ class Site:
     def has(self, dtype: int) -> bool:
         """Whether any input or output has that onnx.TensorProto.DataType."""
         return any(self.dtypes.get(n) == dtype for n in (*self.node.inputs, *self.node.outputs))
+
+    def reads(self, op: str) -> bool:
+        """Whether it reads a result of an operator."""
+        return any(self.makers.get(name) == op for name in self.node.inputs)
 
     def rank(self) -> int:
         """Of the first input; 0 if it is unknown."""
@@ -93,9 +100,15 @@ class Fault:
 class Faults(list[Fault]):
     """Collects faults by decorators; a function's name and docstring become the fault's."""
 
-    def at(self, stage: Stage, *ops: str, when: Callable[[Site], bool] = lambda site: True) -> Any:
-        """A static fault: the function takes a Site, and raises."""
-        return lambda act: self._add(act, stage, ops, when)
+    def at(
+        self,
+        stage: Stage,
+        *ops: str,
+        when: Callable[[Site], bool] = lambda site: True,
+        cause: str = "",
+    ) -> Any:
+        """A static fault: the function takes a Site, and raises. cause: that of another fault."""
+        return lambda act: self._add(act, stage, ops, when, cause)
 
     def kernel(self, *ops: str) -> Any:
         """A wrong kernel: the function takes node, inputs, run."""
@@ -105,11 +118,11 @@ class Faults(list[Fault]):
         """All that are named, sorted."""
         return sorted({op for fault in self for op in fault.ops})
 
-    def _add(self, act: Any, stage: Stage, ops: tuple[str, ...], when: Any) -> Any:
-        if any(act.__name__ == fault.cause for fault in self):
+    def _add(self, act: Any, stage: Stage, ops: tuple[str, ...], when: Any, cause: str = "") -> Any:
+        if not cause and any(act.__name__ == fault.cause for fault in self):
             raise ValueError(f"two faults are called {act.__name__}")
         text = (act.__doc__ or "").strip().splitlines()[0]
-        self.append(Fault(act.__name__, text, stage, ops, act, when))
+        self.append(Fault(cause or act.__name__, text, stage, ops, act, when))
         return act
 
 
@@ -233,8 +246,9 @@ def sites(model: onnx.ModelProto) -> Iterator[Site]:
     ranks: dict[str, int] = {}
     nodes: list[onnx.NodeProto] = []
     _collect(inferred.graph, dtypes, ranks, nodes)
+    makers = {name: proto.op_type for proto in nodes for name in proto.output}
     for index, proto in enumerate(nodes):
-        yield Site(read_node(proto, model), index, dtypes, ranks)
+        yield Site(read_node(proto, model), index, dtypes, ranks, makers)
 
 
 def _collect(

@@ -1,5 +1,7 @@
 """Occurrences of failures in the store."""
 
+from types import SimpleNamespace
+
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.records.rows import FlakyRow, Occurrence
 from nnfuzz.testcase.identity import Numbered, Probe
@@ -35,5 +37,5 @@ def test_levels_are_counted_for_findings_alone(store):
     for index, levels in enumerate(("O3", "O3", "O0,O3")):
         table.add(occurrence("a", Numbered(1, index), levels=levels))
     assert table.by_levels() == {"a": {"O3": 2, "O0,O3": 1}}
-    table.turn_known("a")
+    table.withdraw(SimpleNamespace(signature="a", title="a title"), "known")
     assert table.by_levels() == {} and table.buckets() == {"known": 3}

@@ -16,13 +16,15 @@ def names(*rows):
 
 
 def of_kind(kind, row=REDUCED, **more):
+    severity = {"crash": "memory", "mismatch": "wrong"}.get(kind.value, "fails")
+    more = {"severity": severity, **more}
     return replace(row, signature=f"{kind}{len(row.nodes)}", kind=kind.value, **more)
 
 
 def test_reduced_findings_come_first_and_wrong_results_of_the_others_last():
     kinds = (OutcomeKind.EXCEPTION, OutcomeKind.CRASH, OutcomeKind.MISMATCH)
     rows = [of_kind(kind, row) for row in (ROW, REDUCED) for kind in kinds]
-    reduced, others = ["mismatch2", "crash2", "exception2"], ["crash0", "exception0", "mismatch0"]
+    reduced, others = ["crash2", "mismatch2", "exception2"], ["crash0", "exception0", "mismatch0"]
     assert names(*rows) == [*reduced, *others]
 
 

@@ -13,7 +13,7 @@ from nnfuzz.backend.target import Target
 from nnfuzz.experiment.result import Result
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.view import NO_GRAPH
-from nnfuzz.records.rows import FindingRow, Occurrence, ReductionRow, TestRow
+from nnfuzz.records.rows import NOT_SHOWN, FindingRow, Occurrence, ReductionRow, TestRow
 from nnfuzz.records.schedule import begins, place_of
 from nnfuzz.store.evidence import Evidence
 from nnfuzz.store.recorder import Recorder
@@ -149,3 +149,13 @@ def test_a_resumed_campaign_needs_no_memory_for_each_of_its_tests(tmp_path):
     Store.create(tmp_path, {}).close()
     few = needed(0, 2500)
     assert needed(2500, 5000) - few < 60_000  # bytes; a set of the indexes alone is 150,000 more
+
+
+def test_a_finding_whose_script_never_fails_is_flaky(recorder):
+    recorder.record(evidence(1))
+    signature, test = FAILURE.signature.hash, recorder.unreduced()[0].test
+    reason = f"{NOT_SHOWN}: repro.py failed in 0 of 3 runs"
+    recorder.reduced(ReductionRow(signature, reason=reason), test)
+    assert recorder.findings() == [] and recorder.store.occurrences.buckets() == {"flaky": 1}
+    (row,) = recorder.store.occurrences.flaky()
+    assert row.title == FAILURE.signature.title

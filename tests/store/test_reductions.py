@@ -33,6 +33,7 @@ def test_suspicions_end(store):
 
 def test_what_turns_out_known_is_no_finding_but_its_reduction_stays(store):
     store.reductions.add(DONE)
-    store.signatures.turn_known("a")
+    row = next(row for row in store.findings() if row.signature == "a")
+    store.signatures.withdraw(row, "known")
     assert [row.signature for row in store.findings()] == ["b"]
     assert store.signatures.known() == ["a"] and store.reductions.rows() == {"a": DONE}

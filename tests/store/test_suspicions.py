@@ -91,14 +91,16 @@ def test_suspicions_of_mismatches_name_the_operator():
 def test_findings_are_listed_by_value():
     listed = by_value(
         [
-            row("exception", kind="exception", occurrences=99),
-            row("timeout", kind="timeout", occurrences=50),
+            row("exception", kind="exception", occurrences=99, severity="fails"),
+            row("timeout", kind="timeout", occurrences=50, severity="fails"),
             row("large", occurrences=4, nodes=(9, 3)),
             row("small", occurrences=4, nodes=(9, 1)),
-            row("crash", kind="crash", occurrences=5),
+            row("zeros", occurrences=70, nodes=(9, 1), severity="zeros"),
+            row("crash", kind="crash", occurrences=5, severity="memory"),
             row("rare"),
-            row("reduced", kind="exception", nodes=(9, 1)),
+            row("reduced", kind="exception", nodes=(9, 1), severity="fails"),
         ]
     )
-    wanted = ["small", "large", "reduced", "crash", "timeout", "exception", "rare"]  # not reduced
+    reduced = ["small", "large", "reduced", "zeros"]
+    wanted = [*reduced, "crash", "exception", "timeout", "rare"]
     assert [r.signature for r in listed] == wanted

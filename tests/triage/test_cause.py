@@ -218,7 +218,12 @@ def test_one_wrong_pass_is_one_bug_in_whatever_pattern():
     assert mismatch(FUSED, **fuse) != mismatch(FUSED, passes=("Fold",))
     assert mismatch(FUSED, **fuse) != mismatch(FUSED)
     assert mismatch(FUSED, **fuse) == mismatch(FUSED, kind="shape", **fuse)
-    assert mismatch(FUSED, **fuse) == error(other, "bad", **fuse) != error(FUSED, "bad")
+    assert mismatch(FUSED, **fuse) != error(FUSED, "bad", **fuse) != error(FUSED, "worse", **fuse)
+    assert (
+        error(FUSED, "bad Relu", **fuse)
+        == error(other, "bad Conv", **fuse)
+        != error(FUSED, "bad Relu")
+    )
     folded = {"passes": ("Fold",), "rewrites": ("Relu",)}
     assert mismatch(FUSED, **folded) != mismatch(FUSED, passes=("Fold",), rewrites=("Conv",))
     raised = error(FUSED, "Relu is gone", **folded)
@@ -286,16 +291,6 @@ def test_an_error_without_a_cause_before_it_keeps_operator_or_function():
     behind = graph(("Dequantize", "x", "h"), ("Rotary", "h", "y"))
     text = "while running Rotary node: not supported"
     assert error(behind, text, Stage.EXECUTE) == error(single("Rotary"), text, Stage.EXECUTE)
-
-
-def test_integers_compared_by_their_low_words_are_one_whatever_compares():
-    wide, chosen = 2902376448, {"index": [0], "expected": 2902376448, "actual": 0}
-    sign = {"index": [0], "expected": 1, "actual": -1}
-    largest = mismatch(single("Max", "int64"), worst=chosen, operands=(wide, 0))
-    assert largest == mismatch(single("Clip", "int64"), worst=chosen)
-    assert largest == mismatch(single("Sign", "int64"), worst=sign, operands=(wide,))
-    assert largest != mismatch(single("Sign", "int64"), worst=sign, operands=(7,))
-    assert largest != mismatch(single("Max", "int64"), worst={"expected": 5, "actual": 1})
 
 
 def test_a_sum_of_integers_in_a_float_is_one_for_all_that_accumulate():
@@ -371,3 +366,11 @@ def test_misused_memory_is_known_by_the_operator_and_not_by_how_the_process_died
     asserted = crashed("O0", "toy.cc:7: Assertion `size > 0' failed.", "SIGABRT")
     framed = crashed("O0", "#1  0x1 in toy::fuse (x=1) at fuse.cc:1")
     assert here not in (death("Identity", asserted), death("Identity", framed))
+
+
+def test_one_statement_at_import_and_at_execution_is_one_cause():
+    made, told = graph(("Elu", "x", "y")), "table of layouts: no rule maps the layout"
+    deep = '  File "/toy/run.py", line 3, in walk\n    f()\n'
+    one, other = error(made, told, Stage.IMPORT), error(made, told, Stage.EXECUTE, deep)
+    assert one == other != error(made, f"{told} twice", Stage.EXECUTE)
+    assert error(made, "bad", Stage.IMPORT) != error(made, "bad", Stage.EXECUTE)

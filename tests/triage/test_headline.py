@@ -35,6 +35,10 @@ def test_a_title_is_what_a_maintainer_would_write(said):
         ("While checking '<n: x>': Node (n): no 'value' is known", "no 'value' is known", ""),
         ('unknown ir.Op(span=None, name="a.b", n=f(1))', "unknown ir.Op 'a.b'", ""),
         ("vector::at", "vector::at", ""),
+        (": Input [Begin=3] is bad here", "Input [Begin=3] is bad here", ""),
+        (", please report it. There are no such examples", "There are no such examples", ""),
+        ("must be one of them (e.g. ", "must be one of them", ""),
+        ("::ns::f is no such thing", "::ns::f is no such thing", ""),
         ("", "", ""),
     ],
 )  # fmt: skip
@@ -51,6 +55,8 @@ def test_a_long_message_is_cut_between_statements_or_words():
         headline(f"The first sentence is whole. {'x y ' * 200}").statement
         == "The first sentence is whole"
     )
+    longest = headline(f"{'word ' * 300}{'x' * 900} is no number of them").statement
+    assert longest.removesuffix(" ...").split()[-1] in ("word", "them")
     made = headline("the words (e.g. these) " * 60).statement
     assert len(made) <= MOST_CHARACTERS + 4 and made.endswith(" ...")
     assert made.removesuffix(" ...").split()[-1] in ("the", "words", "these)")

@@ -1,4 +1,4 @@
-"""What a wrong element was computed from is read at its place in inputs and constants."""
+"""What a wrong element was computed from is read in inputs and constants."""
 
 from dataclasses import replace
 
@@ -6,14 +6,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from nnfuzz.compare.mismatch import Element, Verdict
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.identity import Numbered
-from nnfuzz.triage.mismatch import largest_operand, wide_operands
-from nnfuzz.triage.signature import failures
-
-from .test_signature import outcome, verdict
+from nnfuzz.triage.mismatch import largest_operand
 
 BOUND = 1 << 40
 
@@ -28,23 +24,6 @@ def case(op="Max", nodes=1):
     x = np.arange(6).reshape(2, 3)
     model = onnx.ModelProto(graph=made).SerializeToString()
     return TestCase(Numbered(0, 0), graph, model, {"x": x}, {}, {"y": x})
-
-
-def operands(made, index=(1, 0)):
-    told = verdict(O0=[("y", "value")])
-    ((target, (wrong,)),) = told.mismatches.items()
-    told = Verdict({target: (replace(wrong, worst=Element(tuple(index))),)})
-    (failure,) = failures([outcome("O0")], told, made.graph)
-    return wide_operands(made, failure.targets, told)
-
-
-def test_inputs_and_constants_at_the_place_of_the_worst_element():
-    assert operands(case()) == (3, BOUND)
-    assert operands(case(), (0, 2)) == (2, BOUND)
-
-
-def test_nothing_is_said_of_several_operators():
-    assert operands(case(nodes=2)) == ()
 
 
 def test_the_largest_finite_float_that_is_read():

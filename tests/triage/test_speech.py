@@ -4,13 +4,21 @@ from collections import Counter
 
 import pytest
 
-from nnfuzz.backend.complaint import CompilerError, ComplaintKind, Stage, read_complaint
+from nnfuzz.backend.backtrace import normalise
+from nnfuzz.backend.causes import slip
+from nnfuzz.backend.complaint import (
+    CompilerError,
+    Complaint,
+    ComplaintKind,
+    Stage,
+    read_complaint,
+    stated_cause,
+)
 from tests.triage.spoken import messages, read
 
 MESSAGES = messages()
-MISREAD = {"tflite-java-flex", "migraphx-variable-ends"}
-"""Refusals that are taken for failures: one calls itself an internal error, and one says "cannot
-handle", as compilers say of their bugs."""
+MISREAD = {"migraphx-variable-ends"}
+"""A refusal that is taken for a failure: it says "cannot handle", as compilers do of their bugs."""
 
 
 def test_the_corpus_is_what_was_asked_for():
@@ -71,6 +79,9 @@ def refuses(message, error_type="RuntimeError", stage=Stage.COMPILE, **more):
         "does not know how to lower Foo",
         "operator Foo is not enabled in this build",
         "only float32 supported",
+        "internal executor error: run 7: kernel execution failed: Foo: unsupported dtype Float64",
+        "'ndarray' object cannot be converted to 'PyArray<T, D>'",
+        "run(): incompatible function arguments. The following argument types are taken:",
     ],
 )
 @pytest.mark.parametrize("stage", [Stage.TRANSFORM, Stage.IMPORT, Stage.COMPILE, Stage.EXECUTE])
@@ -85,6 +96,8 @@ def test_sentences_of_refusal_at_any_stage_before_values_come_out(message, stage
         ("", "AssertionError"),
         ("supports only in fast mode", "AssertionError"),
         ("not supported", "toy.InternalError"),
+        ("Internal error: Foo is not supported: sizes 3 and 4 differ", "RuntimeError"),
+        ("'toy.Tensor' object does not support item assignment", "TypeError"),
         ("Foo is not supported on gpu, falling back to cpu\nshapes differ", "RuntimeError"),
         ("unsupported operand type(s) for +: 'int' and 'str'", "TypeError"),
         ("fileno", "io.UnsupportedOperation"),
@@ -105,6 +118,17 @@ def test_sentences_of_refusal_at_any_stage_before_values_come_out(message, stage
 )
 def test_false_friends(message, error_type):
     assert not refuses(message, error_type)
+
+
+CALLED = (
+    'Traceback (most recent call last):\n  File "/adapter.py", line 3, in build\n    toy.run(x)\n'
+)
+
+
+def test_what_native_code_says_of_its_limits_is_no_slip_of_its_caller():
+    assert refuses("object arrays are not supported", "TypeError", traceback=CALLED)
+    assert not refuses("'NoneType' object is not callable", "TypeError", traceback=CALLED)
+    assert slip("struct.error") and slip("TypeError") and not slip("toy.error")
 
 
 @pytest.mark.parametrize("name", ["UnsupportedOp", "OpNotImplemented", "NotSupportedError"])
@@ -149,3 +173,26 @@ def test_levels_of_a_log_are_no_statements():
     found = read_complaint(CompilerError(Stage.IMPORT, "RuntimeError", told))
     assert found.subject == "TYPE FLOAT differs ERROR: of x"
     assert found.kind is not ComplaintKind.UNSUPPORTED
+
+
+def test_words_that_change_between_repetitions_are_no_part_of_a_complaint():
+    told = "compiling {} failed in unit tmp{}: no rule for 'Foo' behind {:#x}"
+    words = [("/t/aq/k.c", "xwq", 4711), ("/t/zz/k.c", "bfd", 12), ("/t/b/k.c", "kkk", 9)]
+    first, *again = (Complaint(subject=told.format(*each)) for each in words)
+    steady = first.steady(again)
+    assert steady.varies and "tmp" not in steady.subject and "no rule for 'Foo'" in steady.subject
+    assert (
+        len({normalise(c.steady([first]).subject) for c in again} | {normalise(steady.subject)})
+        == 1
+    )
+    assert first.steady([first]) == first
+    assert first.steady([Complaint(subject="out of memory")]) == first
+
+
+def test_how_often_a_statement_occurs_is_chance():
+    once = "error: undefined symbol foo_1"
+    assert stated_cause(once) == stated_cause(f"{once}\n{once}")
+    assert stated_cause(f"{once}\nerror: undefined symbol foo_2") in (
+        once,
+        "error: undefined symbol foo_2",
+    )

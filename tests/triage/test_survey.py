@@ -17,6 +17,7 @@ from nnfuzz.backend.target import Target
 from nnfuzz.triage.survey import learn_habits, reading_onnx, survey, usual_seconds
 
 OPERATORS = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Max": np.maximum}
+OPERATORS |= {"Min": np.minimum}
 OPERATORS |= {"And": np.logical_and, "Or": np.logical_or, "Xor": np.logical_xor}
 
 
@@ -198,3 +199,29 @@ def test_a_compiler_that_reads_onnx_as_well_is_asked_by_that(monkeypatch, has_fo
     with reading_onnx(runner) as asked:
         assert asked is runner
     assert made == ([{}] if has_form else [])
+
+
+def test_comparisons_that_pass_over_nan_are_a_habit():
+    ignoring = {"Max": np.fmax, "Min": np.fmin}
+    plain = compiler()
+
+    def run(model, inputs):
+        op = onnx.load_model_from_string(model).graph.node[0].op_type
+        return {"y": ignoring[op](*inputs.values())} if op in ignoring else plain(model, inputs)
+
+    found = survey(run)
+    assert [str(h) for h in found] == [
+        f"{d} ignores NaN" for d in ("float64", "float32", "float16")
+    ]
+    assert {h.decision for h in found} == {"ignores NaN"}
+    assert [Deviation.parse(str(h)) for h in found] == list(found)
+
+
+def test_nan_that_one_comparison_loses_is_no_habit():
+    plain = compiler()
+
+    def run(model, inputs):
+        op = onnx.load_model_from_string(model).graph.node[0].op_type
+        return {"y": np.fmax(*inputs.values())} if op == "Max" else plain(model, inputs)
+
+    assert survey(run) == ()

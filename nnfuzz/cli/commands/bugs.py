@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.base.text import one_line
 from nnfuzz.base.writing import fields_as_json
 from nnfuzz.bugs.adding import Adder, AdditionKind
 from nnfuzz.bugs.bug import NAMES, Bug, BugError, BugState, bug_of, bug_text
@@ -219,6 +221,33 @@ def check(
         raise typer.Exit(FINDINGS)
     ran = any(c.change is not BugChange.CANNOT_RUN for c in done)
     raise typer.Exit(OK if ran or not done else NOT_COMPARED)
+
+
+@bugs.command(cls=Grouped)
+def learn(chosen: Chosen = None, ledger: LedgerFolder = LEDGER, plugin: Plugins = None) -> None:
+    """Compute what bugs are recognised by, from their models and by the rules of this nnfuzz.
+
+    \b
+    nnfuzz bugs learn onnxruntime
+
+    For bugs that were written by hand or added by another nnfuzz: each model runs on the installed
+    compiler and is reduced. A bug whose model does not fail here stays as it is.
+    """
+    from nnfuzz.library.learning import CANNOT, learned
+
+    book, counts = Ledger.opened(ledger), Counter[str]()
+    for name in book.chosen(chosen or []):
+        try:
+            bug = learned(book, name, [*map(str, plugin or [])])
+        except CANNOT as error:
+            counts["as before"] += 1
+            tell(f"{name}: as before: {one_line(error)[:_SHOWN]}")
+            continue
+        counts["learnt"] += 1
+        typer.echo(f"{name}: {len(bug.keys)} keys, {len(bug.signatures)} signatures")
+        with writing(ledger), book.locked(tell):
+            book.put(name, replace(book.bug(name), keys=bug.keys, signatures=bug.signatures))
+    typer.echo(_totals(counts, counts) or "there is no bug to learn")
 
 
 PYTEST, NODE_TEST = "pytest", "onnx-node-test"

@@ -24,6 +24,7 @@ from nnfuzz.cli.options import (
     values_of,
 )
 from nnfuzz.records.settings import SETTINGS
+from nnfuzz.triage.severity import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -236,6 +237,9 @@ def report(
         Path | None,
         typer.Option(metavar="FILE.html", help=f"Default: CAMPAIGN/{PAGE}.", show_default=False),
     ] = None,
+    severity: Annotated[
+        Severity, REPORTED.option("Findings as grave as this, and graver ones.", "LEAST")
+    ] = Severity.ZEROS,
 ) -> None:
     """Write a campaign as one self-contained HTML page: findings and outcomes.
 
@@ -246,7 +250,7 @@ def report(
     from nnfuzz.findings.page import CampaignReader, html_of
 
     path = out or campaign / PAGE
-    page = CampaignReader(campaign, path).read()
+    page = CampaignReader(campaign, path, severity).read()
     for line in page.missing:
         tell(f"missing from the page: {line}")
     with writing(path):
