@@ -25,7 +25,7 @@ from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.releases import home_of
 from nnfuzz.backend.runner import AdapterFault, BackendRunner, RunnerError
-from nnfuzz.backend.target import ONNX
+from nnfuzz.backend.target import DEFAULT, ONNX, Pipeline
 from nnfuzz.base.programs import run_program
 from nnfuzz.base.text import one_line
 from nnfuzz.ir.dtypes import DType, is_floating
@@ -207,20 +207,30 @@ def _check_versions(runner: BackendRunner) -> None:
 
 
 def _check_pipelines(runner: BackendRunner, probe: ConformanceProbe) -> None:
-    """A drawn pipeline depends on the seed alone, has known steps, and changes no results."""
+    """A drawn pipeline depends on the seed alone, has known steps, and changes no results. The
+    level DEFAULT runs, and with all that makes it exact it changes no results either.
+    """
+    if steps := runner.backend.given_away():
+        _check_pipeline(runner, probe, Pipeline(DEFAULT), exact=False)
+        _check_pipeline(runner, probe, Pipeline(DEFAULT, steps))
     for seed in range(_DRAWN):
         one, two = (runner.draw_pipeline(random.Random(seed)) for _ in range(2))
         assert one == two, f"draw_pipeline must depend on rng alone: {one} and {two}"
-        if one is None:
-            continue
-        unfit = [step for step in one.steps if not step or {*step} & {*"+, "}]
-        assert not unfit, f"a step is a word without any of '+, ', not {unfit[0]!r}"
-        runner.backend.check_level(str(one))
-        (outcome,) = runner.run(probe.model, probe.inputs, [str(one)])
-        where = f"{runner.name} at {one}, model {probe.name!r}"
-        assert outcome.ok, f"{where}: {outcome.kind} at {outcome.stage}: {outcome.message}"
-        if outcome.stage is Stage.EXECUTE:
-            _check_outputs(where, probe, outcome, outcome)
+        if one is not None:
+            _check_pipeline(runner, probe, one)
+
+
+def _check_pipeline(
+    runner: BackendRunner, probe: ConformanceProbe, one: Pipeline, exact: bool = True
+) -> None:
+    unfit = [step for step in one.steps if not step or {*step} & {*"+, "}]
+    assert not unfit, f"a step is a word without any of '+, ', not {unfit[0]!r}"
+    runner.backend.check_level(str(one))
+    (outcome,) = runner.run(probe.model, probe.inputs, [str(one)])
+    where = f"{runner.name} at {one}, model {probe.name!r}"
+    assert outcome.ok, f"{where}: {outcome.kind} at {outcome.stage}: {outcome.message}"
+    if exact and outcome.stage is Stage.EXECUTE:
+        _check_outputs(where, probe, outcome, outcome)
 
 
 def _reason(outcome: Outcome) -> str:

@@ -85,17 +85,23 @@ TF32 = "tf32"
 """float32 with 10 bits of mantissa, for the factors of products that are summed."""
 SATURATES = "saturation"
 _SATURATES = "saturates where it should wrap around"
+BY_DEFAULT = "default"
+"""In place of a dtype: `to` is a setting that makes the compiler exact, and not its default."""
+_BY_DEFAULT = "accuracy given away by default: right with "
 
 
 @as_list
 @dataclass(frozen=True, order=True)
 class Deviation:
-    """Values of `dtype` are computed as `to`: a narrower dtype, TF32, or with SATURATES."""
+    """Values of `dtype` are computed as `to`: a narrower dtype, TF32, or with SATURATES. Or
+    BY_DEFAULT, where a compiler's users have another setting than `to`."""
 
     dtype: str
     to: str
 
     def __str__(self) -> str:
+        if self.dtype == BY_DEFAULT:
+            return f"{_BY_DEFAULT}{self.to}"
         if self.to == SATURATES:
             return f"{self.dtype} {_SATURATES}"
         where = " (sums of products)" if self.to == TF32 else ""
@@ -104,6 +110,8 @@ class Deviation:
     @classmethod
     def parse(cls, text: str) -> Deviation:
         """The inverse of `str`. Raises: ValueError."""
+        if text.startswith(_BY_DEFAULT):
+            return cls(BY_DEFAULT, text.removeprefix(_BY_DEFAULT))
         dtype, _, rest = text.partition(" ")
         to = rest.removeprefix("is computed in ").removesuffix(" (sums of products)")
         deviation = cls(dtype, SATURATES if rest == _SATURATES else to)

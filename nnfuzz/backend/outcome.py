@@ -60,7 +60,8 @@ class Outcome:
     where there was an error. `label` is that of the backend (nnfuzz.backend.registry.labelled)
     where it is not the compiler's name. `baseline`: of a level that shows nothing of the backend's
     own (Backend.baseline). `dies_at`: the operator of the graph at which the process dies, where
-    its death says nothing and beginnings of the model were run.
+    its death says nothing and beginnings of the model were run. `given_away`: the steps that would
+    make the level DEFAULT exact; empty for other levels.
     """
 
     kind: OutcomeKind
@@ -79,6 +80,7 @@ class Outcome:
     baseline: bool = False
     over_memory_limit: bool = False
     dies_at: str = ""
+    given_away: tuple[str, ...] = ()
 
     @property
     def backend(self) -> str:

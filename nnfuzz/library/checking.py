@@ -13,23 +13,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnfuzz.backend.numeric import strange
+from nnfuzz.backend.numeric import BY_DEFAULT, strange
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.registry import BackendRegistry
-from nnfuzz.backend.target import CPU, DIRECT, ONNX, Target
+from nnfuzz.backend.target import CPU, DEFAULT, DIRECT, ONNX, Target
 from nnfuzz.compare.mismatch import Contradiction, Mismatch
 from nnfuzz.experiment.result import Result
 from nnfuzz.ir.dtypes import is_floating
 from nnfuzz.ir.view import NO_GRAPH
 from nnfuzz.library.case import case_from_onnx, model_proto
-from nnfuzz.library.experiment import Experiment, Oracle, check_targets
+from nnfuzz.library.experiment import Experiment, Oracle, check_targets, required_backend
 from nnfuzz.library.model_check import Computed, ModelCheck, Output, OutputState, Place
 from nnfuzz.library.plugins import known_plugins
 from nnfuzz.records.finding import Finding
 from nnfuzz.testcase.case import NoReference, TestCase
 from nnfuzz.testcase.client import ProducerError
 from nnfuzz.testcase.identity import ForeignId
-from nnfuzz.triage.signature import Failure
+from nnfuzz.triage.signature import Failure, HabitDetails
 
 if TYPE_CHECKING:
     import onnx
@@ -81,7 +81,7 @@ def check_model(
     watch("reading the model")
     case = model if isinstance(model, TestCase) else case_to_check(model, inputs, seed, plugins)
     oracle = Oracle(plugins)
-    targets = targets or installed_compilers(plugins)
+    targets = _with_defaults(targets or installed_compilers(plugins), plugins)
     with Experiment(targets, plugins, isolated=False) as run:
         watch(f"running {', '.join(spec.label for spec in run.specs)}")
         result = run(case)
@@ -108,6 +108,7 @@ def check_model(
         str(criterion or ""),
         tuple(_notes(result)),
         {label(o.target): _message(o) for o in result.outcomes if o.outputs is None},
+        run.settings,
     )
 
 
@@ -118,6 +119,22 @@ def installed_compilers(plugins: Iterable[str | Path] = ()) -> list[str]:
     registry = BackendRegistry.discover(known_plugins(plugins))
     classes = [registry.get(name) for name in registry.usable()]
     return [c.name for c in classes if c.reads == ONNX and not c.baseline and len(c.levels) > 1]
+
+
+def _with_defaults(
+    targets: Sequence[str | Target], plugins: Sequence[str | Path]
+) -> list[str | Target]:
+    """The targets, with the level DEFAULT of those that name no level.
+
+    Raises: RegistryError, OptionError, TargetError.
+    """
+    registry, added = BackendRegistry.discover(known_plugins(plugins)), list[Target]()
+    for wanted in targets:
+        target = Target.parse(wanted) if isinstance(wanted, str) else wanted
+        spec, parsed = required_backend(target, registry)
+        if not parsed.level and registry.get(spec.name).given_away():
+            added.append(replace(target, pipeline=",".join([DEFAULT, *sorted(target.options)])))
+    return [*targets, *added]
 
 
 def case_to_check(
@@ -221,7 +238,8 @@ class _Examination:
         hidden: whether it shows in the run with every value as an output alone.
         """
         failure = finding.failure
-        if self.localise:
+        by_design = isinstance(failure.signature.details, HabitDetails)
+        if self.localise and not by_design:
             self.watch(f"looking for the cause: {failure.signature.title}")
             finding = self.run.localise(finding)
         localisation = finding.localisation or {}
@@ -232,6 +250,7 @@ class _Examination:
             passes=tuple(localisation.get("passes", ())),
             evidence=tuple(localisation.get("evidence", ())),
             hidden=hidden,
+            given_away=by_design,
         )
         wrong: Mismatch | None
         fused = failure.kind is OutcomeKind.MISMATCH
@@ -351,16 +370,18 @@ class _Examination:
         given, beyond = outcome.outputs.get(name), None
         if self.criterion and given is not None:
             beyond = self.criterion.beyond(bounds, given)
+        ulp, relative = distance(bounds, given) if given is not None else (None, 0.0)
         wrong, contradiction = _against(result, outcome.target, name)
         if wrong:
-            return Computed(who, OutputState.WRONG, wrong, beyond=beyond)
+            habits = _habits(result, outcome.target)
+            state = OutputState.GIVEN_AWAY if habits else OutputState.WRONG
+            return Computed(who, state, wrong, ulp, beyond, habits, relative)
         if contradiction:
             said = str(contradiction)
             return Computed(who, OutputState.CONTRADICTED, beyond=beyond, said=said)
         compared = bounds.comparable.any() or not bounds.ref.size
         state = OutputState.RIGHT if compared else OutputState.NOT_COMPARED
-        ulp = distance(bounds, given) if given is not None else None
-        return Computed(who, state, None, ulp, beyond)
+        return Computed(who, state, None, ulp, beyond, relative=relative)
 
     def _maker(self, value: str) -> tuple[str, str]:
         """The operator and the name of the node that computes a value, as in the model."""
@@ -405,6 +426,16 @@ def _groups(name: str, bounds: Envelope | None, result: Result) -> tuple[tuple[s
         arrays["PyTorch"] = result.case.expected[name]
     groups = tuple(map(tuple, groups_that_agree(arrays, bounds)))
     return groups if len(groups) > 1 else ()
+
+
+def _habits(result: Result, target: Target) -> str:
+    """How a target gives accuracy away by its defaults or its interface; "" if it does not."""
+    explained = result.verdict.explained.get(target, ()) if result.verdict else ()
+    by_default = (own.dtype == BY_DEFAULT for own in explained)
+    return "; ".join(
+        str(own) if is_default else f"accuracy given away by its interface: {own}"
+        for own, is_default in zip(explained, by_default)
+    )
 
 
 def _against(

@@ -18,6 +18,8 @@ from nnfuzz.testcase.case import TestCase
 
 SCHEMA = 1
 """The version of the JSON form."""
+MOST_ULP = 1e6
+"""Beyond so many units in the last place, a distance is written as a relative error."""
 
 
 class OutputState(StrEnum):
@@ -25,6 +27,7 @@ class OutputState(StrEnum):
 
     RIGHT = "right"
     WRONG = "wrong"
+    GIVEN_AWAY = "given away"
     NOT_COMPARED = "not compared"
     CONTRADICTED = "contradicted"
 
@@ -35,9 +38,11 @@ class Computed:
 
     state: a State, or the kind of outcome and its stage where the model did not run. wrong: how it
     differs; None where it does not. ulp: the largest distance of a comparable element from the
-    reference, in units in the last place of the largest one; None without outputs. beyond:
+    reference, in units in the last place of the largest one; None without outputs; relative: the
+    same, as a part of that. beyond:
     elements outside of the user's own criterion; None without one. said: how onnx.reference
-    differs from nnfuzz where the target agrees with the former.
+    differs from nnfuzz where the target agrees with the former; by which default or interface
+    accuracy is given away.
     """
 
     target: str
@@ -46,26 +51,43 @@ class Computed:
     ulp: float | None = None
     beyond: int | None = None
     said: str = ""
+    relative: float = 0.0
 
     def __str__(self) -> str:
         text = self.state
         if self.state == OutputState.CONTRADICTED:
             text = self.said
         elif self.wrong:
-            text = f"WRONG: {self.wrong}{_ulps(self.wrong)}"
+            text = f"WRONG: {self.wrong}{_off(self.wrong)}"
+            if self.state == OutputState.GIVEN_AWAY:
+                most = (
+                    f", up to {self.relative:.2g} of the largest element" if self.relative else ""
+                )
+                text = f"{self.said}{most}: {self.wrong}"
         elif self.state == OutputState.RIGHT and self.ulp:
-            text = f"right, {_brief(self.ulp)} units in the last place at most"
+            text = f"right, {_distance(self.ulp, self.relative)} at most"
         if self.beyond is not None:
             own = f"{self.beyond} elements beyond" if self.beyond else "within"
             text += f"; {own} your tolerance"
         return text
 
 
-def _ulps(wrong: Mismatch) -> str:
+def _off(wrong: Mismatch) -> str:
     """How far outside the worst element is."""
-    excess: Number = wrong.worst.excess if wrong.worst else 0.0
-    known = isinstance(excess, float) and excess > 0
-    return f", the worst {_brief(excess)} units in the last place outside" if known else ""
+    worst = wrong.worst
+    if worst is None or not isinstance(worst.excess, float) or worst.excess <= 0:
+        return ""
+    numbers = worst.actual, worst.expected
+    actual, expected = (n if isinstance(n, float) else float("nan") for n in numbers)
+    relative = abs(actual - expected) / abs(expected) if expected else 0.0
+    return f", the worst {_distance(worst.excess, relative)} outside"
+
+
+def _distance(ulp: float, relative: float) -> str:
+    """Units in the last place; where these are too many to mean anything, a relative error."""
+    if ulp > MOST_ULP and relative > 0:
+        return f"{relative:.2g} (relative)"
+    return f"{_brief(ulp)} units in the last place"
 
 
 def _brief(number: Number) -> str:
@@ -98,7 +120,8 @@ class Output:
     @property
     def differs(self) -> bool:
         """Whether targets differ where no reference says which of them are right."""
-        return bool(self.groups) and not (self.wrong or self.contradicted)
+        known = self.contradicted or any(c.wrong for c in self.computed)
+        return bool(self.groups) and not known
 
     @property
     def contradicted(self) -> bool:
@@ -145,7 +168,8 @@ class Place:
     or it is unknown where an error begins. wrong: how the value differs. before: a sentence on the
     values that the node reads. fused: whether it is wrong only if it is compiled together with
     nodes in front of it. hidden: whether no output of the model is wrong, because later nodes hide
-    it. criterion: the user's own if it is wrong by that alone. accused, passes, evidence: of
+    it. given_away: whether it is accuracy that the compiler gives away by default or by its
+    interface. criterion: the user's own if it is wrong by that alone. accused, passes, evidence: of
     nnfuzz.experiment.localise.Localisation. finding: with all of this. folder: where it was saved;
     "" if it was not.
     """
@@ -159,6 +183,7 @@ class Place:
     before: str = ""
     fused: bool = False
     hidden: bool = False
+    given_away: bool = False
     criterion: str = ""
     accused: str = ""
     passes: tuple[str, ...] = ()
@@ -196,12 +221,22 @@ class ModelCheck:
     notes: tuple[str, ...] = ()
     errors: Mapping[str, str] = field(default_factory=dict)
     """By target: its message where the model did not run."""
+    settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By compiler: what its adapter sets; see nnfuzz.backend.contract.Backend.overrides."""
 
     @property
     def failed(self) -> bool:
         """Whether a target is wrong or fails, or is beyond the user's own criterion."""
         beyond = any(own.beyond for output in self.outputs for own in output.computed)
-        return bool(self.places or self.result.flaky or beyond)
+        wrong = any(not place.given_away for place in self.places)
+        return bool(wrong or self.result.flaky or beyond)
+
+    @property
+    def given_away(self) -> tuple[str, ...]:
+        """The targets on which accuracy is given away and nothing is wrong."""
+        wrong = {target for p in self.places if not p.given_away for target in p.targets}
+        away = [target for p in self.places if p.given_away for target in p.targets]
+        return tuple(target for target in dict.fromkeys(away) if target not in wrong)
 
     @property
     def contradicted(self) -> tuple[str, ...]:
@@ -220,16 +255,19 @@ class ModelCheck:
     @property
     def ok(self) -> bool:
         """Whether everything was compared and is right."""
-        return self.compared and not self.failed
+        return self.compared and not (self.failed or self.given_away)
 
     def summary(self) -> str:
         """One line."""
         targets = {own.target for output in self.outputs for own in output.computed}
-        bad = {target for p in self.places if not p.criterion for target in p.targets}
+        own = [p for p in self.places if not (p.criterion or p.given_away)]
+        bad = {target for p in own for target in p.targets}
         idle = self.errors.keys() - bad
         total = len(targets)
         parts = [f"{len(bad)} of {total} targets fail"] if bad else []
         parts += [f"{len(idle)} of {total} targets do not run it"] if idle else []
+        away = ", ".join(self.given_away)
+        parts += [f"{away}: accuracy given away, and not wrong"] if away else []
         differing = ", ".join(output.name for output in self.outputs if output.differs)
         first = next((f", first at {v.maker}" for v in self.values if v.differs), "")
         parts += [f"targets differ on {differing}{first}"] if differing else []
@@ -239,7 +277,8 @@ class ModelCheck:
             parts.append(f"nnfuzz and onnx.reference differ on {names}, a fault of nnfuzz")
         if self.failed and not bad:
             parts.append(f"some targets are beyond your tolerance {self.criterion}")
-        verdict = "WRONG" if self.failed else "right" if self.compared else "not compared"
+        verdict = "right" if self.compared else "not compared"
+        verdict = "WRONG" if self.failed else "GIVEN AWAY" if away else verdict
         return f"{verdict}: {'; '.join(parts) or f'all outputs on all {total} targets'}"
 
     def text(self, nodes: bool = False) -> str:
@@ -260,10 +299,12 @@ class ModelCheck:
             "schema": SCHEMA,
             "ok": self.ok,
             "failed": self.failed,
+            "given_away": list(self.given_away),
             "compared": self.compared,
             "summary": self.summary(),
             "inputs": {n: [str(a.dtype), list(a.shape)] for n, a in self.case.inputs.items()},
             "tolerance": self.criterion,
+            "settings": as_json(self.settings),
             "targets": as_json(self.result.outcomes),
             "outputs": as_json(self.outputs),
             "nodes": as_json(self.values),
@@ -285,7 +326,7 @@ class ModelCheck:
 def _states(value: Output, idle: Collection[str]) -> str:
     """The states of all targets but idle ones on a node, grouped by state."""
     states = by_text(
-        (own.target, "WRONG" if own.wrong else own.state)
+        (own.target, "WRONG" if own.state == OutputState.WRONG else own.state)
         for own in value.computed
         if own.target not in idle
     )

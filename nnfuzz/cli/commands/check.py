@@ -103,9 +103,9 @@ def check(
     the report names the first wrong node, its worst element, and the pass that is to blame if it
     can be found. docs/CHECK.md explains the report.
 
-    Exit codes: 0 every output was compared and is right, 1 something is wrong, fails, or is beyond
-    your tolerance, 2 wrong usage, or no inputs, 3 a fault of nnfuzz itself, 4 an output was not
-    compared, or less than nine tenths of it.
+    Exit codes: 0 every output was compared and is right, 1 something is wrong, fails, gives
+    accuracy away by default or by its interface, or is beyond your tolerance, 2 wrong usage, or no
+    inputs, 3 a fault of nnfuzz itself, 4 an output was not compared, or less than nine tenths.
     """
     file = _model_file(model)
     if save is not None:
@@ -133,7 +133,7 @@ def check(
         typer.echo(result.text(every_node))
     _next(result, save)
     judged = OK if result.compared else FAULT if result.contradicted else NOT_COMPARED
-    raise typer.Exit(FINDINGS if result.failed else judged)
+    raise typer.Exit(FINDINGS if result.failed or result.given_away else judged)
 
 
 def _model_file(path: Path) -> Path:
