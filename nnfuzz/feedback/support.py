@@ -243,7 +243,7 @@ class Statements:
 
     def general(self, key: SupportKey, message: str) -> bool:
         """Whether one refusal with this message is enough to call a signature unsupported."""
-        return refusal_statement(key, message) in self._general
+        return _statement(key, message) in self._general
 
     def about_operator(self, key: SupportKey, message: str) -> bool:
         """Whether a general refusal names the operator of a signature, and neither a dtype nor a
@@ -256,7 +256,7 @@ class Statements:
 
     def add(self, key: SupportKey, message: str) -> None:
         """Records the refusal of a model whose only reason can be a signature."""
-        self._pending.setdefault(key, set()).add(refusal_statement(key, message))
+        self._pending.setdefault(key, set()).add(_statement(key, message))
 
     def confirm(self, key: SupportKey) -> None:
         """Records that every model of a signature was refused."""
@@ -268,13 +268,14 @@ class Statements:
         self._disproved |= self._pending.pop(key, set())
 
 
-def refusal_statement(key: SupportKey, message: str) -> str:
-    """A refusal without names, numbers, dtypes and the operator of a signature.
+def refusal_statement(message: str, *operators: str) -> str:
+    """A compiler's refusal without names, numbers, dtypes and the operators."""
+    return general_message(normalise(message), _DTYPES, operators)
 
-    message: of a ProbeAnswer, so that the compiler's own text begins behind the first ": ".
-    """
-    text = normalise(message.partition(": ")[2])
-    return general_message(text, _DTYPES, [key.operator])
+
+def _statement(key: SupportKey, message: str) -> str:
+    """The statement of a ProbeAnswer's message, whose own text begins behind the first ": "."""
+    return refusal_statement(message.partition(": ")[2], key.operator)
 
 
 EXPECTED = 6.0

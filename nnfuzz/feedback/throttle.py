@@ -1,4 +1,5 @@
-"""Keeps generation away from operators and edges that have failed in the same way often enough.
+"""Keeps generation away from operators and edges that have failed in the same way often enough, or
+that a compiler has refused in the same words in most of their tests.
 
 A failure that keeps occurring teaches nothing more, and hides other failures of its models. Once
 it has occurred `threshold` times, reduced or not, the tests so far are counted: which operator
@@ -20,25 +21,38 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from nnfuzz.backend.outcome import OutcomeKind
+from nnfuzz.feedback.support import refusal_statement, telling_line
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.materialize.opsets import exporter_of
 from nnfuzz.records.rows import AvoidedRow, TestRow
 
 SIGNATURE_SHARE, EDGE_SHARE = 0.25, 0.1
 """Share of the tests with a signature (an edge) that must fail before it is avoided."""
+REFUSED_SHARE = 0.5
+"""Share of the tests with an item that a compiler must refuse before the item is avoided: what an
+operator needs beside its dtypes, such as a constant operand, is refused in some of its tests."""
 SIGNIFICANT = 20.0
 """The G statistic that one item in about 100,000 innocent ones reaches by chance."""
 LATEST = 5000  # tests that are counted
 
 
 class _Group(NamedTuple):
-    """Failures of one signature, or of one kind ("BACKEND KIND STAGE").
+    """Failures of one signature, failures of one kind ("BACKEND KIND STAGE"), or refusals of one
+    compiler in the same words.
 
-    exporter: the one that failed; empty where a compiler did.
+    exporter: the one that failed; empty where a compiler did. refusal: whether it is a refusal.
     """
 
     exporter: str
     name: str
+    refusal: bool = False
+
+    def needed(self, item: SupportKey) -> float:
+        """The share of an item's tests that must be in the group before the item is avoided."""
+        if self.refusal:
+            return REFUSED_SHARE
+        return EDGE_SHARE if item.is_edge else SIGNATURE_SHARE
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +158,7 @@ class Throttle:
         among = Counter(item for test in tests for item in asked.intersection(test.named))
         for group, failures in often.items():
             for item, failed in failures.items():
-                if failed / among[item] >= _needed(item):
+                if failed / among[item] >= group.needed(item):
                     associated = association(failed, among[item], bad[group], len(tests))
                     if associated >= SIGNIFICANT:
                         yield _Suspect(item, group, failed, among[item], associated)
@@ -163,11 +177,12 @@ class Throttle:
             bad = [t.groups[group] for t in own if group in t.groups]
             share = len(bad) / len(own) if own else suspect.failed / suspect.tests
             key = item.with_exporter(group.exporter)
-            if share < _needed(item) or not self._admissible(key, {*refused, *rows}):
+            if share < group.needed(item) or not self._admissible(key, {*refused, *rows}):
                 continue
             signatures = bad or failed
             signature = min(signatures, key=lambda s: (-signatures.count(s), s))
-            why = f"{suspect.failed} of {suspect.tests} tests with {suspect.key} failed"
+            fate = "were refused" if group.refusal else "failed"
+            why = f"{suspect.failed} of {suspect.tests} tests with {suspect.key} {fate}"
             rows[key] = AvoidedRow(str(key), signature, why, round(share, 3))
             observed |= bool(own)
         return list(rows.values()) if observed else []
@@ -222,11 +237,16 @@ def association(failed: int, with_item: int, bad: int, tests: int) -> float:
 
 
 def _groups(test: TestRow) -> dict[_Group, str]:
-    """The groups that the failures of a test belong to, each with the last of its signatures."""
+    """The groups that a test belongs to, each with the last of its signatures or refusals."""
     groups: dict[_Group, str] = {}
     for signature, kind in test.failures.items():
         exporter = exporter_of(test.exporter) if kind.endswith(" export") else ""
         groups |= dict.fromkeys((_Group(exporter, signature), _Group(exporter, kind)), signature)
+    for backend, levels in test.outcomes.items():
+        for outcome in levels.values():
+            if outcome.kind == OutcomeKind.UNSUPPORTED:
+                words = f"{backend}: {refusal_statement(telling_line(outcome.message))}"
+                groups[_Group("", words, refusal=True)] = words
     return groups
 
 
@@ -234,7 +254,3 @@ def _test(test: TestRow) -> _Test:
     items = tuple(dict.fromkeys(map(SupportKey.parse, test.items)))
     named = dict.fromkeys((*items, *(item.any_dtypes for item in items)))
     return _Test(exporter_of(test.exporter), items, tuple(named), _groups(test))
-
-
-def _needed(item: SupportKey) -> float:
-    return EDGE_SHARE if item.is_edge else SIGNATURE_SHARE

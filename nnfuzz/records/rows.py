@@ -163,10 +163,11 @@ class ReductionRow:
 
 @dataclass(frozen=True)
 class AvoidedRow:
-    """Something that generation keeps away from, since the finding `signature` fails there.
+    """Something that generation keeps away from, since it keeps failing or being refused.
 
-    item: an operator signature, or an edge between two operators. why: for people. share: of the
-    tests with it that failed.
+    item: an operator signature, or an edge between two operators. signature: of the finding that
+    fails there, or the words of the refusal. why: for people. share: of the tests with it that
+    failed or were refused.
     """
 
     item: str

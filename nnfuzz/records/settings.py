@@ -111,8 +111,8 @@ class CampaignSettings:
     )
     throttle: int = setting(
         5,
-        "Keep away from the operators that a failure is associated with once it has occurred N "
-        "times, 0 for never",
+        "Keep away from the operators that a failure or refusal is associated with once it has "
+        "occurred N times, 0 for never",
         REPORTED,
         count(),
     )

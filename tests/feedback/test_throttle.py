@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from nnfuzz.backend.outcome import Brief
 from nnfuzz.feedback.support import signature_keys
 from nnfuzz.feedback.throttle import SIGNIFICANT, Throttle, association, by_operator
 from nnfuzz.ir.support_key import SupportKey, edge_keys
@@ -108,6 +111,21 @@ def test_what_an_exporter_fails_on_is_avoided_with_it_alone():
     some = observed(20, chain("Exp"), "a", exporter="dynamo", kind=EXPORT)
     some += observed(20, chain("Exp")) + observed(20, chain("Abs"), exporter="dynamo")
     assert items(throttle().learn(some)) == [f"dynamo:{EXP}"]
+
+
+def refused(count, graph, words):
+    brief = Brief("unsupported", "import", message=words)
+    return [replace(t, outcomes={"toy": {"O0": brief}}) for t in observed(count, graph)]
+
+
+def test_what_a_compiler_refuses_in_most_tests_is_avoided():
+    behind = {"Abs": "Exp 3 needs a constant", "Relu": "Exp 7 needs a constant"}
+    some = [t for op, words in behind.items() for t in refused(3, chain("Exp", op), words)]
+    some += observed(60, chain("Abs", "Relu"))
+    taken = [t for op in behind for t in observed(2, chain("Exp", op))]
+    (row,) = throttle().learn(some + taken)
+    assert (row.item, row.signature, row.share) == (EXP, "toy: Exp N needs a constant", 0.6)
+    assert throttle().learn(some + taken * 2) == []
 
 
 def test_nothing_is_avoided_without_a_threshold():
