@@ -43,6 +43,10 @@ MEMORY_LIMIT = "memory limit"
 """The message of a death by the memory limit; `Outcome.over_memory_limit` marks it."""
 
 
+LACKING = "this machine lacks what the library needs"
+"""Before the message of an error about a locale, a file or the environment, which is no failure."""
+
+
 BRIEF = 300
 """Characters of a message in the store."""
 

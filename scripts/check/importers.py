@@ -26,7 +26,7 @@ import typer
 
 from nnfuzz.check.operators import check_operator
 from nnfuzz.check.questions import AGREES
-from nnfuzz.check.runtimes import EVALUATOR, Unavailable, named
+from nnfuzz.check.runtimes import EVALUATOR, Unavailable, named, type_of
 from nnfuzz.library.case import case_from_onnx
 from nnfuzz.library.experiment import Oracle
 from nnfuzz.operators.operator import OpSpec
@@ -58,12 +58,13 @@ def asked(node: LegalNode) -> Answer | None:
     """None if the node is not legal. Raises: whatever onnx raises."""
     from nnfuzz.compare.verdict import compare
 
-    model = node.model()
-    data = model.SerializeToString()
+    data = node.bare().SerializeToString()
     ran = {RUNTIME: _by_onnxruntime(data, node.given), EVALUATOR: _by_reference(data, node.given)}
     done = {name: outputs for name, outputs in ran.items() if outputs is not None}
     if not done:
         return None
+    model = node.model(map(type_of, next(iter(done.values()))))  # inference knows few shapes here
+    data = model.SerializeToString()
     try:
         case = case_from_onnx(data, node.given)
     except ModelError:
@@ -160,6 +161,12 @@ def _run_onnxruntime(model: onnx.ModelProto, arrays: list[np.ndarray]) -> list[n
     return outputs
 
 
+def tell(row: Row) -> None:
+    print(row)
+    for text in dict.fromkeys(row.texts):
+        print(f"    {text}", flush=True)
+
+
 def main(
     only: Annotated[str, typer.Option(help="Part of the names of operators.")] = "",
     nodes: Annotated[int, typer.Option(help="Legal nodes per operator.")] = 200,
@@ -177,13 +184,10 @@ def main(
     rows = []
     for row in imported(begin, nodes, rng):
         rows.append(row)
-        print(row, flush=True)
+        tell(row)
     for spec in theirs:
         rows.append(drawn(spec, nodes, registry, seed))
-        print(rows[-1], flush=True)
-    for row in rows:
-        for text in dict.fromkeys(row.texts):
-            print(f"{row.operator}: {text}")
+        tell(rows[-1])
     raise typer.Exit(any(row.texts for row in rows))
 
 

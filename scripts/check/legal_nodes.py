@@ -24,6 +24,7 @@ from nnfuzz.check import runtimes as references
 from nnfuzz.check.instances import SIZES, solved
 from nnfuzz.check.versions import legal_opsets
 from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import protos
 from nnfuzz.materialize.emit import OPSETS
 from nnfuzz.materialize.walk import qualified_name
@@ -70,11 +71,22 @@ class LegalNode:
     def _names(self) -> list[str]:
         return [f"x{i}" if a is not None else "" for i, a in enumerate(self.inputs)]
 
-    def model(self) -> onnx.ModelProto:
-        """The model, with the outputs' types that strict inference finds.
+    def model(self, types: Iterable[TensorType] = ()) -> onnx.ModelProto:
+        """The model, with the outputs' types that strict inference finds, or these.
 
         Raises: RejectedByOnnx, or whatever onnx raises.
         """
+        model = self.bare()
+        for value, own in zip(model.graph.output, types):
+            value.CopyFrom(protos.value_info(value.name, own))
+        found = onnx.shape_inference.infer_shapes(
+            model, check_type=True, strict_mode=True, data_prop=True
+        )
+        onnx.checker.check_model(found, full_check=True)
+        return found
+
+    def bare(self) -> onnx.ModelProto:
+        """The model without the outputs' types, unchecked."""
         names = [f"y{i}" if there else "" for i, there in enumerate(self.outputs)]
         domain, _, kind = self.kind.rpartition(".")
         given = self._names, names, "node", None, domain
@@ -86,12 +98,7 @@ class LegalNode:
             elif array is not None:
                 graph.input.append(protos.value_info(name, references.type_of(array)))
         graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name)
-        model = protos.model(graph, self.opset)
-        found = onnx.shape_inference.infer_shapes(
-            model, check_type=True, strict_mode=True, data_prop=True
-        )
-        onnx.checker.check_model(found, full_check=True)
-        return found
+        return protos.model(graph, self.opset)
 
 
 # -- where nodes begin ------------------------------------------------------------------------
