@@ -109,6 +109,7 @@ def check_model(
         tuple(_notes(result)),
         {label(o.target): _message(o) for o in result.outcomes if o.outputs is None},
         run.settings,
+        own.envelopes(),
     )
 
 
@@ -345,6 +346,13 @@ class _Examination:
         if not made:
             outputs += self._unreached({output.name for output in outputs}, result)
         return tuple(outputs)
+
+    def envelopes(self) -> Mapping[str, Envelope]:
+        """Of the outputs of the model."""
+        if not self.case.graph:
+            return {}
+        own = self._enclosed(self.case).envelopes
+        return {name: own[name] for name in self.case.graph.outputs}
 
     def _enclosed(self, case: TestCase) -> Enclosure:
         """The envelopes of a case's outputs, of the exposed case's envelopes where both are made

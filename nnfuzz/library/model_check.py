@@ -6,15 +6,21 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nnfuzz.base.reading import JsonObject
 from nnfuzz.base.writing import UNWRITTEN, as_json, fields_as_json
 from nnfuzz.compare.mismatch import ENOUGH, Mismatch, Number
 from nnfuzz.experiment.result import Result
+from nnfuzz.findings.heat import heat_maps
+from nnfuzz.findings.page import drawing
 from nnfuzz.findings.text import environment
 from nnfuzz.library.experiment import save_finding
 from nnfuzz.records.finding import Finding
 from nnfuzz.testcase.case import TestCase
+
+if TYPE_CHECKING:
+    from nnfuzz.compare.envelope import Envelope
 
 SCHEMA = 1
 """The version of the JSON form."""
@@ -223,6 +229,8 @@ class ModelCheck:
     """By target: its message where the model did not run."""
     settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By compiler: what its adapter sets; see nnfuzz.backend.contract.Backend.overrides."""
+    envelopes: Mapping[str, Envelope] = field(default_factory=dict)
+    """By output of the model that has a reference."""
 
     @property
     def failed(self) -> bool:
@@ -292,6 +300,41 @@ class ModelCheck:
         return self.text()
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """One table for notebooks: how each target computes each output."""
+        return environment(html=True).get_template("check_table.html.jinja").render(check=self)
+
+    def html(self) -> str:
+        """A page for people: the table, the graph with the first wrong node marked, heat maps of
+        the worst output, and the whole report.
+        """
+        first = next((place.value for place in self.places if place.value), "")
+        worst = self._worst()
+        template = environment(html=True).get_template("check.html.jinja")
+        return template.render(
+            check=self,
+            drawing=drawing(self.case.graph, first),
+            first=first,
+            worst=worst,
+            heat=self._heat(*worst) if worst else None,
+            report=self.text(nodes=True),
+        )
+
+    def _worst(self) -> tuple[Output, Computed] | None:
+        """The output and the target that are furthest off; wrong before accuracy given away."""
+        off = [(o, c) for o in self.outputs for c in o.computed if c.wrong and c.wrong.worst]
+        return max(
+            off, key=lambda own: (own[1].state == OutputState.WRONG, own[1].relative), default=None
+        )
+
+    def _heat(self, output: Output, computed: Computed) -> str | None:
+        from nnfuzz.compare.verdict import excess_of
+        from nnfuzz.library.checking import label
+
+        ran = {label(o.target): o.outputs or {} for o in self.result.outcomes}
+        own, actual = self.envelopes[output.name], ran[computed.target][output.name]
+        return heat_maps(own.ref, actual, excess_of(own, actual), own.comparable)
 
     def to_json(self) -> JsonObject:
         """Everything but the arrays, as values that JSON has."""

@@ -40,7 +40,7 @@ QUANTISED = (
     *("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"),
     *("QLinearConv", "QLinearMatMul", "MatMulInteger", "ConvInteger"),
 )
-PATIENCE = 30
+PATIENCE = 10
 """Draws for each legal node that is wanted."""
 
 

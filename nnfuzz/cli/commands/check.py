@@ -80,6 +80,15 @@ def check(
         Path | None,
         REPORTED.option("Write everything as JSON.", "FILE.json", "--json", dir_okay=False),
     ] = None,
+    page: Annotated[
+        Path | None,
+        REPORTED.option(
+            "Write a page with the graph, its first wrong node, and heat maps of the worst output.",
+            "FILE.html",
+            "--html",
+            dir_okay=False,
+        ),
+    ] = None,
     every_node: Annotated[
         bool,
         REPORTED.option(
@@ -129,6 +138,9 @@ def check(
                 result = result.save(save)
         if report is not None:
             write_json(report, result.to_json())
+        if page is not None:
+            with writing(page):
+                page.write_text(result.html(), encoding="utf-8")
     finally:  # a result of minutes is not lost because it cannot be written
         typer.echo(result.text(every_node))
     _next(result, save)
