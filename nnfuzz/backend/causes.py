@@ -226,7 +226,9 @@ _WORDS = re.compile(
     r"|\bno (?:registered|known) \S+ ?(?:\w*kernel|op|operator|implementation|converter)?\b"
     r"|\b(?:un(?:known|registered|recognized|recognised|handled)) "
     r"(?:onnx )?(?:op|operator|operation|layer|attribute)s?\b"
-    r"|\b(?:not|n't) (?:exists? or )?registered\b"
+    r"|\b(?:not|n't) (?:exists? or |an? )?registered\b"
+    # what an older ONNX says of a form that came later
+    r"|\b(?:in|out)put (?:size|count) \d+ (?:is )?not in range\b"
     r"|\bcan(?: ?not|'t) resolve (?:op|operator|operation|layer)\b"
     r"|\b(?:conversion|implementation|converter|kernel|lowering) (?:is |was )?not found\b"
     r"|\bfailed to legalize\b"

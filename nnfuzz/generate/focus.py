@@ -37,10 +37,18 @@ def touching(
     motifs: Iterable[Motif], specs: Iterable[type[OpSpec]], focus: Collection[str]
 ) -> list[Motif]:
     """The motifs with an operator of the focus; their weights grow with the square of how many they
-    have. Raises: NothingLeft if there is no operator."""
+    have. If the focus covers some wholly, the largest of these alone take turns.
+
+    Raises: NothingLeft if there is no operator.
+    """
     known = _operators(tuple(motifs), tuple(specs))
-    counts = {motif: len(names.intersection(focus)) for motif, names in known.items()}
-    return [replace(m, weight=m.weight * count**2) for m, count in counts.items() if count]
+    covered = {names for names in known.values() if len(names) > 1 and names.issubset(focus)}
+    turning = {names for names in covered if not any(names < other for other in covered)}
+    return [
+        replace(m, weight=m.weight * count**2, turns=not turning or names in turning)
+        for m, names in known.items()
+        if (count := len(names.intersection(focus)))
+    ]
 
 
 @lru_cache(maxsize=4)

@@ -37,6 +37,8 @@ CYCLE = 10
 coverage target."""
 MISSES, EXACTS = (0, 4, 7), (5, 9)
 """Positions in that cycle of test cases with a near miss, and with an exact motif."""
+AIMED_MISSES, AIMED_EXACTS = (0, 4, 8), (2, 6)
+"""The same with a focus, where every second test case begins with a motif."""
 ALTERNATIVES = 2
 """Motifs that a test case tries until one fits: many kinds of near misses do not apply to a motif,
 and an opset may lack a motif's operator."""
@@ -156,9 +158,15 @@ def turns_of(skeleton: Motif) -> int:
     return max(1, round(skeleton.weight * TURNS_OF_ONE))
 
 
-def motif_turns(catalog: Catalog, seed: int, index: int) -> Sequence[MotifTurn]:
-    """The motifs that a test case tries until one fits; empty for five test cases in ten."""
-    for kinds, positions in ((tuple(KINDS), MISSES), (("",), EXACTS)):
+def motif_turns(
+    catalog: Catalog, seed: int, index: int, aimed: bool = False
+) -> Sequence[MotifTurn]:
+    """The motifs that a test case tries until one fits; empty for five test cases in ten.
+
+    aimed: whether there is a focus.
+    """
+    misses, exacts = (AIMED_MISSES, AIMED_EXACTS) if aimed else (MISSES, EXACTS)
+    for kinds, positions in ((tuple(KINDS), misses), (("",), exacts)):
         number = turn_number(index, CYCLE, positions)
         if number is not None:
             motifs = _turning(catalog.motifs)
@@ -188,8 +196,8 @@ def _skeleton_number(seed: int, index: int, share: float) -> int | None:
 def _turning(motifs: tuple[Motif, ...]) -> Mapping[str, Motif]:
     """The motifs that take turns, by name; without pairs, which are too many, arrangements, which
     are frequent anyway, and motifs of weight 0."""
-    left_out = Pair, Arrangement
-    return {m.name: m for m in motifs if m.weight and not isinstance(m.write, left_out)}
+    own = (m for m in motifs if m.turns and m.weight)
+    return {m.name: m for m in own if not isinstance(m.write, (Pair, Arrangement))}
 
 
 @lru_cache(maxsize=64)

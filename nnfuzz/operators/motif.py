@@ -109,7 +109,8 @@ class Motif:
     that it starts from. weight: how often it is picked, relative to others. begin: draws the type
     of a new value to start from (None if no dtype fits; its argument has the weights of the
     dtypes); a motif without `begin` starts from any value. skeleton: whether it is a large part of
-    a deployed model, which has a test of its own (share set in nnfuzz.generate.turns).
+    a deployed model, which has a test of its own (share set in nnfuzz.generate.turns). turns:
+    whether graphs begin with it, or with a near miss of it, by turns.
     """
 
     name: str
@@ -120,6 +121,7 @@ class Motif:
     weight: float = 1.0
     begin: Begin | None = None
     skeleton: bool = False
+    turns: bool = True
 
 
 def factors(m: Writer, size: Int, options: Sequence[int]) -> tuple[Int, Int]:

@@ -12,7 +12,7 @@ from nnfuzz.base.reading import Json
 from nnfuzz.check.versions import Judgements
 from nnfuzz.generate.catalog import NothingLeft
 from nnfuzz.ir.support_key import operators_in
-from nnfuzz.materialize.opsets import opset_of, writer
+from nnfuzz.materialize.opsets import writer
 from nnfuzz.operators.motif import load_motifs
 from nnfuzz.sandbox.job import Report as Progress
 from nnfuzz.sandbox.job import does
@@ -21,7 +21,7 @@ from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.case_generator import CaseGenerator, Report
 from nnfuzz.testcase.identity import Numbered, Probe, TestId
 from nnfuzz.testcase.jobs import Configure, ListVocabulary, Produce, Vocabulary
-from nnfuzz.testcase.vocabulary import Parts, SeedLibrary, newest_signatures
+from nnfuzz.testcase.vocabulary import Parts, SeedLibrary, newest_signatures, opset_weights
 from nnfuzz.vary.generation import Opset
 from nnfuzz.vary.table import VARIATIONS
 from nnfuzz.vary.variation import Variation
@@ -42,7 +42,8 @@ class Producer(CaseBench):
         super().__init__(config)
         self.seed = seed
         self._config = config
-        self._drawn: dict[str, tuple[str, ...]] = {}
+        self._drawn: dict[str, dict[str, float]] = {}
+        """By exporter, its writers with their weights."""
         motifs = load_motifs(self.plugins)
         library = SeedLibrary(self.registry)
         judgements = Judgements.kept_in(cache)
@@ -69,7 +70,7 @@ class Producer(CaseBench):
         empty: dict[str, NothingLeft] = {}
         for name in config.exporters:
             try:
-                self._drawn[name] = self._having_named(config.writers(name))
+                self._drawn[name] = self._weighted(name)
                 self._first(self._drawn[name])
             except NothingLeft as error:
                 del self._drawn[name]
@@ -80,16 +81,14 @@ class Producer(CaseBench):
         self._wanted = (*config.operators, *config.focus)
         self._left_out = [f"exporter {name} is left out: {empty[name]}" for name in empty]
 
-    def _having_named(self, writers: tuple[str, ...]) -> tuple[str, ...]:
-        """The writers, each as often as its opset has operators that were asked for by name, so
-        that a campaign that aims at a new operator does not spend most tests where there is none.
-        """
-        asked = (*self._config.operators, *self._config.focus)
-        named = [self.registry.get(name).since for name in asked]
-        if not named or len(writers) == 1:
-            return writers
-        counts = {w: sum(since <= opset_of(w) for since in named) for w in writers}
-        return tuple(w for w in writers for _ in range(counts[w])) or writers
+    def _weighted(self, exporter: str) -> dict[str, float]:
+        """The writers of an exporter, the newest first, with the weights of their opsets."""
+        opsets = self._config.drawing(exporter)
+        if not opsets:
+            return {exporter: 1.0}
+        newest = self._config.only(writer(exporter, opsets[0]))
+        weights = opset_weights(newest, self._parts, opsets)
+        return {writer(exporter, opset): weight for opset, weight in weights.items()}
 
     def _first(self, writers: Iterable[str]) -> CaseGenerator:
         """The generator of the first of some writers for which any operator is left.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -80,6 +81,24 @@ def newest_signatures(config: CaseConfig, parts: Parts, opsets: tuple[int, ...])
         return Catalog(specs, admitted).signature_keys()
     except NothingLeft:
         return []
+
+
+def opset_weights(config: CaseConfig, parts: Parts, opsets: Sequence[int]) -> dict[int, float]:
+    """How much there is to test at each opset and at few others: a version of an operator counts 1,
+    which the opsets that have it share. If operators are asked for by name, they alone count.
+
+    config: of the newest of the opsets. An opset without any operator is left out, unless all are.
+    """
+    asked = (*config.operators, *config.focus)
+    specs = parts.registry.select(asked).specs() if asked else specs_of(config, parts.registry)
+    weights = dict.fromkeys(opsets, 0.0)
+    for spec in specs:
+        versions = {o: version_of(spec, o, parts.judgements) for o in opsets if o >= spec.since}  # type: ignore[arg-type]
+        sharing = Counter(versions.values())
+        for opset, version in versions.items():
+            weights[opset] += (0 not in version) / sharing[version]
+    having = {opset: weight for opset, weight in weights.items() if weight}
+    return having or dict.fromkeys(opsets, 1.0)
 
 
 def keys_holding(keys: Iterable[str], config: CaseConfig, parts: Parts) -> tuple[str, ...]:

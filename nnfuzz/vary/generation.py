@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import random
 import zlib
-from collections.abc import Iterator
+from bisect import bisect
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.sizes import join_copies
 from nnfuzz.materialize.emit import SizeError, emit_dynamic
 from nnfuzz.materialize.older import WHOLE
-from nnfuzz.materialize.opsets import DYNAMIC, opset_of
+from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.operators.motif import MISSED
 from nnfuzz.vary.variation import CaseDraft, GraphPlan, Variation, VariedTest
 
@@ -32,8 +33,6 @@ DIMENSIONS = 4
 """How many dimensions of a graph are tried as a symbolic dimension."""
 NOTHING = 0.1
 """Probability that a fresh dimension of a tensor that may be empty is 0."""
-OLD = 0.1
-"""If opsets are drawn: share of tests with an opset before WHOLE, which lacks many operators."""
 
 
 class Opset(Variation):
@@ -42,18 +41,14 @@ class Opset(Variation):
     name = "opset"
 
     @staticmethod
-    def in_order(writers: tuple[str, ...], seed: int, index: int) -> Iterator[str]:
-        """Writers (exporters at an opset) in the order in which a test case tries them.
-
-        In a share OLD of the tests, opsets before WHOLE, which lack many operators, come first.
+    def in_order(writers: Mapping[str, float], seed: int, index: int) -> Iterator[str]:
+        """Writers (exporters at an opset) in the order in which a test case tries them. The first
+        one is drawn. writers: with their weights.
         """
-        old = tuple(name for name in writers if 0 < opset_of(name) < WHOLE)
-        others = tuple(name for name in writers if name not in old)
-        first = zlib.crc32(f"{seed}/{index}/old".encode()) / 2**32 < OLD
-        for group in (old, others) if first else (others, old):
-            if group:
-                start = zlib.crc32(f"{seed}/{index}/opset".encode()) % len(group)
-                yield from (*group[start:], *group[:start])
+        names, ends = list(writers), list(itertools.accumulate(writers.values()))
+        share = zlib.crc32(f"{seed}/{index}/opset".encode()) / 2**32
+        start = bisect(ends, share * ends[-1])
+        yield from (*names[start:], *names[:start])
 
     @classmethod
     def applies(cls, config: CaseConfig) -> bool:
@@ -168,7 +163,8 @@ class Motifs(Variation):
     def planned(self, test: VariedTest, plan: GraphPlan, rng: random.Random) -> GraphPlan:
         if test.index is None or plan.turns or _keeps_to_focus(test):
             return plan
-        return replace(plan, turns=motif_turns(test.catalog, test.seed, test.turn))
+        aimed = bool(test.config.focus)
+        return replace(plan, turns=motif_turns(test.catalog, test.seed, test.turn, aimed))
 
     def grown(
         self, draft: CaseDraft, plan: GraphPlan, made: Generated, rng: random.Random

@@ -70,6 +70,16 @@ def test_a_list_is_several_complaints_each_with_its_place():
     [
         ("no kernel for Foo", Stage.COMPILE, ComplaintKind.UNSUPPORTED),
         ("Foo is not supported", Stage.IMPORT, ComplaintKind.UNSUPPORTED),
+        (
+            "com.lib:Foo(-1) is not a registered function/op",
+            Stage.IMPORT,
+            ComplaintKind.UNSUPPORTED,
+        ),
+        (
+            "Node(n): input size 6 not in range [min=2, max=5]",
+            Stage.IMPORT,
+            ComplaintKind.UNSUPPORTED,
+        ),
         ("Foo is not supported", Stage.EXECUTE, ComplaintKind.UNSUPPORTED),
         ("operands of different types", Stage.COMPILE, ComplaintKind.DTYPE),
         ("the data type is wrong", Stage.IMPORT, ComplaintKind.DTYPE),

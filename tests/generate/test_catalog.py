@@ -94,8 +94,11 @@ def test_operators_of_the_focus_are_as_frequent_as_all_others():
 
 
 def test_motifs_that_touch_the_focus_are_left_and_weighed():
-    found = {m.name: m.weight for m in touching((both, one, other), FEW, ("Abs", "Relu"))}
-    assert found == {"both": 4.0, "one": 1.0}
+    found = {m.name: m for m in touching((both, one, other), FEW, ("Abs", "Relu"))}
+    assert {name: m.weight for name, m in found.items()} == {"both": 4.0, "one": 1.0}
+    assert [name for name, m in found.items() if m.turns] == ["both"]
+    found = touching((both, one, other), FEW, ("Abs", "Cast"))
+    assert all(m.turns for m in found)  # none is covered wholly
 
 
 def test_every_target_and_every_pair_has_an_operator_of_the_focus():

@@ -140,3 +140,9 @@ def test_most_graphs_with_a_turn_have_its_motif(name):
             names = {t.motif.name + (MISSED + t.kind if t.kind else "") for t in turns}
             kept, count = kept + bool(names.intersection(made.motifs)), count + 1
     assert kept / count > 0.7
+
+
+def test_with_a_focus_every_second_test_case_begins_with_a_motif_in_both_forms():
+    found = [motif_turns(CATALOG, 0, index, aimed=True) for index in range(CYCLE)]
+    assert [bool(turns) for turns in found] == [True, False] * 5
+    assert Counter(bool(turns[0].kind) for turns in found if turns) == {True: 3, False: 2}

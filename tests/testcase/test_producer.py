@@ -237,6 +237,16 @@ def test_operators_that_are_asked_for_decide_on_the_opsets():
     assert opsets == {23, 24, 25, 26}
 
 
+def test_an_opset_is_the_likelier_the_more_there_is_at_it_alone():
+    weights = Producer(3, DRAWN)._drawn["direct"]
+    assert weights["direct@24"] > 2 * weights["direct@15"]  # Attention-24 and others are new there
+    producer = Producer(3, replace(DRAWN, operators=("Acos",), others=()))
+    shares = {name: round(weight, 3) for name, weight in producer._drawn["direct"].items()}
+    assert shares["direct@26"] == 0.2 and shares["direct@13"] == round(1 / 9, 3)
+    names = Counter(producer.generator_for(index).config.opset >= 22 for index in range(400))
+    assert 160 < names[True] < 240
+
+
 def test_operators_that_few_opsets_have_are_the_more_frequent_there():
     weights = Producer(3, DRAWN)._generator("direct@26").generate.operator_weights
     assert "Relu" not in weights
