@@ -6,14 +6,12 @@ Each is a self-contained SVG without scripts, like a drawing of a graph.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-import ml_dtypes
 import numpy as np
 from markupsafe import Markup
 
 from nnfuzz.findings.text import environment
-from nnfuzz.ir.dtypes import is_floating, plain
+from nnfuzz.ir.dtypes import plain
 
 CELLS = 32
 """Most rows and columns of a map; a cell of a larger output is its worst element of a block."""
@@ -23,28 +21,24 @@ ODD, UNKNOWN = "odd", "unknown"
 """In place of a shade: no finite number; not compared."""
 
 
-@dataclass(frozen=True)
-class HeatMap:
-    """title: with the range of the numbers. paths: shade, ODD or UNKNOWN -> SVG path of cells."""
-
-    title: str
-    paths: dict[str, str]
-
-
 def heat_maps(
     expected: np.ndarray,
     actual: np.ndarray,
-    excess: np.ndarray,
+    excess: np.ndarray | None = None,
     compared: np.ndarray | None = None,
 ) -> Markup | None:
     """Three maps beside each other; None where the shapes differ or there is nothing to show.
 
     The arrays have one shape; the last axis runs to the right, all others run down. excess: the
-    distance of each element from what is right, 0 where it is right. compared: a mask; default:
-    all of it.
+    distance of each element from what is right; default: from what is expected. compared: a mask;
+    default: all of it.
     """
     if expected.shape != actual.shape or not expected.size:
         return None
+    if excess is None:
+        with np.errstate(invalid="ignore", over="ignore"):
+            away = np.abs(plain(actual).astype(np.float64) - plain(expected).astype(np.float64))
+        excess = np.nan_to_num(away, nan=np.inf, posinf=np.inf)
     chosen = _chosen(excess)
     known = np.ones(chosen.shape, bool) if compared is None else compared.reshape(-1)[chosen]
     wanted, given = (plain(a).astype(np.float64).reshape(-1)[chosen] for a in (expected, actual))
@@ -53,29 +47,15 @@ def heat_maps(
     least, most = (float(both.min()), float(both.max())) if both.size else (0.0, 0.0)
     values = f"{least:.4g} to {most:.4g}"
     maps = [
-        HeatMap(f"{what}: {values}", _paths(_linear(v, least, most), known))
+        (f"{what}: {values}", _paths(_linear(v, least, most), known))
         for what, v in (("expected", wanted), ("actual", given))
     ]
     off = np.where(known, excess.reshape(-1)[chosen], 0.0)
     furthest = float(off.max())
-    maps.append(HeatMap(f"outside: up to {furthest:.3g}", _paths(_logarithmic(off), known)))
+    maps.append((f"outside: up to {furthest:.3g}", _paths(_logarithmic(off), known)))
     rows, columns = chosen.shape
     template = environment(html=True).get_template("heat.svg.jinja")
     return Markup(template.render(maps=maps, rows=rows, columns=columns))
-
-
-def distances(expected: np.ndarray, actual: np.ndarray) -> np.ndarray:
-    """|actual - expected| in units in the last place of the dtype, as it is for discrete ones; NaN
-    counts as infinitely far.
-    """
-    wide, other = (plain(a).astype(np.float64) for a in (expected, actual))
-    with np.errstate(invalid="ignore", over="ignore"):
-        away = np.abs(other - wide)
-        if is_floating(expected):
-            info = ml_dtypes.finfo(expected.dtype)
-            away /= np.maximum(np.abs(wide) * float(info.eps), float(info.smallest_subnormal))
-    same = (wide == other) | (np.isnan(wide) & np.isnan(other))
-    return np.where(same, 0.0, np.nan_to_num(away, nan=np.inf, posinf=np.inf))
 
 
 def _chosen(excess: np.ndarray) -> np.ndarray:

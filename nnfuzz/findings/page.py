@@ -43,7 +43,7 @@ from nnfuzz.base.untrusted import (
 from nnfuzz.findings import text
 from nnfuzz.findings.drawing import draw
 from nnfuzz.findings.folder import read_finding, smallest
-from nnfuzz.findings.heat import distances, heat_maps
+from nnfuzz.findings.heat import heat_maps
 from nnfuzz.findings.repro import failing_outcome, output_of_finding
 from nnfuzz.findings.text import environment, seconds
 from nnfuzz.ir.view import GraphView
@@ -223,8 +223,7 @@ def picture(finding: Finding) -> JsonObject:
     returned = (outcome.outputs if outcome else None) or {}
     heat = None
     with contextlib.suppress(KeyError, TypeError, ValueError):
-        expected, actual = finding.case.expected[output], returned[output]
-        heat = heat_maps(expected, actual, distances(expected, actual))
+        heat = heat_maps(finding.case.expected[output], returned[output])
     return {"drawing": drawing(finding.case.graph, first), "heat": heat, "output": output}
 
 

@@ -439,11 +439,8 @@ def _groups(name: str, bounds: Envelope | None, result: Result) -> tuple[tuple[s
 def _habits(result: Result, target: Target) -> str:
     """How a target gives accuracy away by its defaults or its interface; "" if it does not."""
     explained = result.verdict.explained.get(target, ()) if result.verdict else ()
-    by_default = (own.dtype == BY_DEFAULT for own in explained)
-    return "; ".join(
-        str(own) if is_default else f"accuracy given away by its interface: {own}"
-        for own, is_default in zip(explained, by_default)
-    )
+    interface = "accuracy given away by its interface: "
+    return "; ".join(f"{'' if own.dtype == BY_DEFAULT else interface}{own}" for own in explained)
 
 
 def _against(

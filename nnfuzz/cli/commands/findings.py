@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
 from nnfuzz.backend.contract import PLAIN
@@ -19,7 +18,7 @@ from nnfuzz.backend.outcome import Stage
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.releases import releases_of
 from nnfuzz.backend.runner import BackendRunner
-from nnfuzz.base.untrusted import making_sense, parsed_model, read_model, read_text
+from nnfuzz.base.untrusted import making_sense, parsed_model, read_text
 from nnfuzz.bugs.ledger import Ledger, bugs_of, recognised_by, refusal
 from nnfuzz.campaign.reducing import reduce_campaign
 from nnfuzz.cli.consent import Consent
@@ -57,7 +56,6 @@ from nnfuzz.records.finding import Finding
 from nnfuzz.reduction.case import CaseReduction, NotReduced, ReduceConfig
 from nnfuzz.reduction.engine import ReductionProgress
 from nnfuzz.store.store import FILE, Store
-from nnfuzz.testcase.case import ModelError
 from nnfuzz.testcase.client import ProducerClient
 
 COMPUTING = 300.0
@@ -114,22 +112,8 @@ def _show_answer(finding: Finding, result: Replayed, elsewhere: str) -> None:
 
 def reduce(
     finding: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FINDING|MODEL.onnx",
-            help="Folder of a finding, or of a campaign; or a model.",
-            show_default=False,
-        ),
+        Path, typer.Argument(help="Folder of a finding, or of a campaign.", show_default=False)
     ],
-    command: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[-- COMMAND...]",
-            help="For a model: what fails with it. {} is the path of the model, {inputs} that of "
-            "its inputs (.npz).",
-            show_default=False,
-        ),
-    ] = None,
     backend: OwnBackend = "",
     plugin: Plugins = None,
     workers: Annotated[
@@ -144,15 +128,10 @@ def reduce(
     \b
     nnfuzz reduce campaign/findings/tvm-mismatch-eaa1ca026673
     nnfuzz reduce campaign
-    nnfuzz reduce mine.onnx -- python run.py {}
 
-    A model is reduced as long as the command exits with the same code, which is not 0. Of a
-    campaign, all findings that are not reduced yet; those that turn out to be the same are merged.
-    Exit code 1 when it is reduced (it still fails), 2 if it no longer reproduces.
+    Of a campaign, all findings that are not reduced yet; those that turn out to be the same are
+    merged. Exit code 1 when it is reduced (it still fails), 2 if it no longer reproduces.
     """
-    if command or finding.is_file():
-        _reduce_model(finding, command or [], budget)
-        raise typer.Exit(FINDINGS)
     if (finding / FILE).is_file():
         if backend:
             raise UsageError("--backend is for a single finding, not for a campaign")
@@ -167,28 +146,6 @@ def reduce(
         raise typer.Exit(FINDINGS if rows else OK)
     _reduce_finding(finding, backend, plugin or [], budget)
     raise typer.Exit(FINDINGS)
-
-
-def _reduce_model(model: Path, command: Sequence[str], budget: int) -> None:
-    """Raises: UsageError, FindingError."""
-    from nnfuzz.library.by_command import reduce_by_command
-
-    if not command:
-        raise UsageError(f"{model} is a model: add the command that fails with it, -- COMMAND")
-    with phases() as show:
-
-        def watch(p: ReductionProgress) -> None:
-            show(f"{p.run}/{p.budget} candidates, {p.nodes} nodes, {p.by}")
-
-        try:
-            done = reduce_by_command(read_model(model), command, budget=budget, watch=watch)
-        except (ModelError, NotReduced) as error:
-            raise FindingError(f"{model}: {error}") from error
-    out = model.with_name(f"{model.stem}-reduced.onnx")
-    with writing(out):
-        out.write_bytes(done.case.model)
-        np.savez(out.with_suffix(".npz"), **done.case.inputs)  # type: ignore[arg-type]
-    typer.echo(f"{len(done.case.graph.nodes)} nodes: wrote {out}, and its inputs beside it")
 
 
 def _reduce_finding(folder: Path, backend: str, plugins: Iterable[Path], budget: int) -> None:
