@@ -30,7 +30,6 @@ from nnfuzz.cli.progress import phases
 from nnfuzz.compare.criterion import CriterionError
 from nnfuzz.corpus.layout import interface, read_tensors
 from nnfuzz.library.checking import case_to_check, check_model, installed_compilers
-from nnfuzz.library.cutting import cut
 from nnfuzz.library.model_check import ModelCheck
 from nnfuzz.testcase.case import ModelError
 
@@ -81,15 +80,6 @@ def check(
         Path | None,
         REPORTED.option("Write everything as JSON.", "FILE.json", "--json", dir_okay=False),
     ] = None,
-    node: Annotated[
-        str,
-        REPORTED.option(
-            "Run nothing, and write the model up to a node, and the node alone, with their inputs, "
-            "to the folder of --save.",
-            "NODE",
-            "--cut",
-        ),
-    ] = "",
     page: Annotated[
         Path | None,
         REPORTED.option(
@@ -137,13 +127,6 @@ def check(
             with computing(SECONDS * (os.cpu_count() or 1)):
                 own = _inputs(inputs, file) if inputs else None
                 case = case_to_check(read_model(file), own, seed, plugin or [])
-            if node and save is None:
-                raise UsageError("--cut NODE writes into a folder: name it with --save DIR")
-            if node and save is not None:
-                with writing(save):
-                    for path in cut(case, node, save, plugin or []):
-                        typer.echo(f"wrote {path}")
-                raise typer.Exit(OK)
             result = check_model(
                 case, targets, tolerance=tolerance, plugins=plugin or [], watch=watch
             )
