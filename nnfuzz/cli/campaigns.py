@@ -12,6 +12,7 @@ from itertools import chain
 from pathlib import Path
 
 from nnfuzz.backend.contract import Backend, meant, suggest
+from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec, plugin_name
 from nnfuzz.backend.runner import BackendRunner, CompilerServers, RunnerError
 from nnfuzz.backend.target import DIRECT
@@ -130,7 +131,8 @@ def _sorted_out(
     Raises: ConfigError for a name that is nearly an operator's, or no operator's while no compiler
     names its passes.
     """
-    names, known = request.focus, operator_registry(map(plugin_name, request.plugins))
+    known = operator_registry(map(plugin_name, request.plugins))
+    names = [own for name in request.focus for own in known.meant(name)]
     operators = list(known)
     asked = [registry.get(spec.name).fired_passes for spec in specs]
     any_passes = any(method is not Backend.fired_passes for method in asked)
@@ -151,7 +153,7 @@ def _changed(
     specs: Sequence[BackendSpec],
     config: CaseConfig,
 ) -> list[list[TestCase]]:
-    """Of each pass, models that it changes.
+    """Of each pass, models that it changes and that the compiler does not refuse.
 
     Raises: ConfigError if there is none; RunnerError, ProducerSettingsError.
     """
@@ -165,10 +167,14 @@ def _changed(
                 continue
             for runner in runners:
                 level = runner.backend.default_levels()[-1]
-                fired = runner.fired_passes(made.case.source(runner.reads), level) or ()
+                source = made.case.source(runner.reads)
+                fired = runner.fired_passes(source, level) or ()
                 fired_names |= {*fired}
-                for name in changed.keys() & fired:
-                    changed[name].append(made.case)
+                hit = changed.keys() & fired
+                ran = runner.run(source, made.case.inputs, [level]) if hit else []
+                if not any(outcome.kind is OutcomeKind.UNSUPPORTED for outcome in ran):
+                    for name in hit:
+                        changed[name].append(made.case)
             if all(len(cases) >= PER_PASS for cases in changed.values()):
                 break
     operators = operator_registry(config.plugins)

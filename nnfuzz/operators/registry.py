@@ -83,7 +83,12 @@ class OpRegistry:
 
     def select(self, names: Iterable[str]) -> OpRegistry:
         """A registry of the named operators only. Raises: KeyError for an unknown one."""
-        return OpRegistry((self.get(name) for name in names), self.waivers)
+        return OpRegistry((self.get(n) for name in names for n in self.meant(name)), self.waivers)
+
+    def meant(self, name: str) -> tuple[str, ...]:
+        """The names that a name stands for: Resize for ResizeNearest, ResizeLinear and others."""
+        modes = tuple(n for n in self if n.startswith(name) and n[len(name) :][:1].isupper())
+        return (name,) if name in self or not modes else modes
 
     def add_module(self, module: ModuleType) -> None:
         """Register every class marked `@operator` in a module, or in all modules of a package, and

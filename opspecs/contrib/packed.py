@@ -20,7 +20,7 @@ from ..index import Gather
 from ..quantize import BlockDequantizeLinear
 from . import microsoft
 
-BLOCKS = Choice((16, 16, 32, 64))
+BLOCKS = Choice((16, 16, 32, 32, 64, 128, 256))
 TRANSPOSED = Moves(lambda t: t.t())
 
 

@@ -538,3 +538,11 @@ def test_8_bit_floats_are_rounded_to_nearest_and_saturate(dtype):
 def test_bfloat16_is_bit_exact():
     x = RNG.standard_normal(1000).astype(ml_dtypes.bfloat16)
     assert torch.equal(tensor(x), torch.from_numpy(x.astype(np.float32)).bfloat16())
+
+
+def test_an_operator_of_onnx_names_its_modes():
+    registry = OpRegistry.load()
+    chosen = list(registry.select(["Resize", "Relu"]))
+    assert "Relu" in chosen and {"ResizeNearest", "ResizeLinear", "ResizeCubic"} < {*chosen}
+    with pytest.raises(KeyError, match="unknown operator 'Re'"):
+        registry.select(["Re"])

@@ -25,6 +25,8 @@ MOST = 1 << 31
 
 INDICES = (DType.INT64, DType.INT64, DType.INT32)
 """The dtypes of places in a shape."""
+PASSED = 0.1
+"""Share of read sizes that pass through a Reshape, or through int32 and back."""
 NEGATIVE = 11
 """The first opset in which places and axes may be counted from the end."""
 
@@ -94,6 +96,15 @@ def _longest(numbers: Sequence[int], sizes: dict[Size, int]) -> tuple[Size, int]
 def _read(emit: Any, name: str, first: int, count: int) -> str:
     """Some sizes of a value as a vector, read in one of the ways of exporters."""
     draw = _draw(emit, name, first)
+    sizes = _sizes_read(emit, name, first, count, draw)
+    if draw.random() >= PASSED:
+        return sizes
+    if draw.random() < 0.5:
+        return str(emit("Reshape", sizes, _constant(emit, draw.choice((-1, count)))))
+    return str(emit("Cast", emit("Cast", sizes, to=DType.INT32), to=DType.INT64))
+
+
+def _sizes_read(emit: Any, name: str, first: int, count: int, draw: random.Random) -> str:
     if count == 1 and draw.random() < 0.2:
         return _vector(emit, _gathered(emit, name, first, draw), draw)
     if emit.opset >= 15 and draw.random() < 0.4:

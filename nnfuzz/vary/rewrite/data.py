@@ -143,49 +143,67 @@ def typed_data(draft: Draft, site: str, rng: random.Random) -> None:
     getattr(tensor, _FIELDS[tensor.data_type]).extend(numbers.tolist())
 
 
-_SHAPED = {"Reshape": 1, "Expand": 1, "Tile": 1, "ConstantOfShape": 0}
-"""Operators -> position of the input that holds a shape or a number of repetitions."""
+MOST_NUMBERS, GREATEST = 8, 1 << 31
+"""Elements of an operand that is computed, and a bound of its integers."""
+Size = tuple[str, int, int]
+"""A value, one of its axes, and its size there."""
 
 
-def _shape_arguments(draft: Draft) -> list[tuple[int, int]]:
-    found = []
-    for i, node in enumerate(draft.graph.node):
-        position = _SHAPED.get(node.op_type, 1 << 30)
-        if node.domain in ("", "ai.onnx") and position < len(node.input):
-            array = draft.value(node.input[position])
-            sizes = [] if array is None or array.ndim != 1 else array.tolist()
-            if len(sizes) <= 8 and any(_sources(draft, i, size) for size in sizes):
-                found.append((i, position))
-    return found
-
-
-def _sources(draft: Draft, before: int, size: int) -> list[tuple[str, int]]:
-    """Values computed before a node, each with one of its axes that has this size."""
+def _sizes(draft: Draft, before: int) -> list[Size]:
+    """The sizes of the values that are computed before a node."""
     there = [name for name in (*draft.inputs, *draft.makers) if draft.makers.get(name, -1) < before]
+    known = ((name, draft.types[name].sizes) for name in there if name in draft.types)
+    return [(name, axis, size) for name, sizes in known for axis, size in enumerate(sizes)]
+
+
+def _small_operands(draft: Draft) -> list[tuple[int, int]]:
+    """Node and position of each constant operand of a few numbers."""
+    names = set(_constants(draft, DType.INT64, DType.INT32, DType.FLOAT32))
+    small = {n for n in names if draft.rank(n) < 2 and draft.types[n].elements <= MOST_NUMBERS}
     return [
-        (name, axis)
-        for name in there
-        if name in draft.types
-        for axis, other in enumerate(draft.types[name].sizes)
-        if other == size
+        (i, position)
+        for i, node in enumerate(draft.graph.node)
+        if node.domain in ("", "ai.onnx")
+        for position, name in enumerate(node.input)
+        if name in small and (draft.dtype(name) is DType.FLOAT32 or _sizes(draft, i))
     ]
 
 
-@models(FAMILY, _shape_arguments, uses=["Shape", "Gather", "Concat"])
-def computed_shape(draft: Draft, site: tuple[int, int], rng: random.Random) -> None:
-    """A constant shape argument of Reshape, Expand, Tile or ConstantOfShape -> Concat of sizes that
-    Shape and Gather read from values of these sizes, and of constants for other sizes."""
+@models(
+    FAMILY,
+    _small_operands,
+    uses=["Shape", "Gather", "Concat", "Cast", "Add", "Reshape"],
+    kind=Kind.SPELLING,
+)
+def computed_operand(draft: Draft, site: tuple[int, int], rng: random.Random) -> None:
+    """A constant operand of a few numbers -> the same numbers, which nodes compute: integers as
+    sizes of values that Shape and Gather read, or as sums of such a size and a constant; floats by
+    a Cast of the same numbers in float64."""
     i, position = site
-    array = draft.value(draft.graph.node[i].input[position])
-    assert array is not None
-    emit = draft.emitter()
-    parts = []
-    for size in array.tolist():
-        sources = _sources(draft, i, size)
-        parts.append(_size(emit, *rng.choice(sources), rng) if sources else ints(emit, size))
-    made = emit.one("Concat", *parts, axis=0) if len(parts) > 1 else parts[0]
+    name = draft.graph.node[i].input[position]
+    array, dtype, emit = _held(draft, name), draft.types[name].dtype, draft.emitter()
+    if dtype is DType.FLOAT32:
+        made = emit.one("Cast", emit.const(array.astype(np.float64), DType.FLOAT64), to=dtype.onnx)
+    else:
+        sizes = _sizes(draft, i)
+        parts = [_number(emit, number, sizes, rng) for number in array.reshape(-1).tolist()]
+        made = emit.one("Concat", *parts, axis=0) if len(parts) > 1 else parts[0]
+        if not array.ndim:
+            made = emit.one("Reshape", made, emit.const(np.zeros(0, np.int64), DType.INT64))
+        if dtype is not DType.INT64:
+            made = emit.one("Cast", made, to=dtype.onnx)
     draft.graph.node[i].input[position] = made
     draft.put(i, emit)
+
+
+def _number(emit: Nodes, number: int, sizes: list[Size], rng: random.Random) -> str:
+    """The name of a one-element tensor that holds a number."""
+    equal = [place for place in sizes if place[2] == number]
+    if not -GREATEST < number < GREATEST:
+        return ints(emit, number)
+    value, axis, size = rng.choice(equal or sizes)
+    read = _size(emit, value, axis, rng)
+    return read if equal else emit.one("Add", read, ints(emit, number - size))
 
 
 def _size(emit: Nodes, name: str, axis: int, rng: random.Random) -> str:
@@ -297,5 +315,5 @@ RULES = (
     overridable_input,
     constant_dequantized,
     typed_data,
-    computed_shape,
+    computed_operand,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator, Mapping, MutableSequence, Sequence
 from typing import TypeVar
 
@@ -25,7 +26,7 @@ IMPLIED = {"strides": 1, "dilations": 1, "pads": 0, "output_padding": 0}
 """Attributes of windows, and the value per axis that they have if absent."""
 INFERRED = frozenset("Conv ConvTranspose ConvInteger QLinearConv DeformConv".split())
 """Operators whose kernel_shape follows from their weights."""
-WINDOWS = INFERRED | frozenset("MaxPool AveragePool LpPool".split())
+WINDOWS = INFERRED | frozenset("MaxPool AveragePool LpPool Col2Im MaxUnpool".split())
 
 
 def _ordinary(draft: Draft) -> Iterator[onnx.NodeProto]:
@@ -68,7 +69,8 @@ def _implied(draft: Draft, node: onnx.NodeProto) -> Mapping[int, np.ndarray]:
         return {}
     op, opset, rank = node.op_type, draft.opset, type_.rank
     if op == "Pad" and opset >= 11:
-        return {2: np.zeros((), type_.dtype.numpy)}
+        every = {3: np.arange(rank)} if opset >= 18 and rank else {}
+        return {2: np.zeros((), type_.dtype.numpy), **every}
     if op == "Slice" and opset >= 10 and len(node.input) > 1 and node.input[1] in draft.types:
         starts = draft.types[node.input[1]]
         count, dtype = starts.sizes[0], starts.dtype.numpy
@@ -118,8 +120,8 @@ def _some(places: list[T], rng: random.Random) -> list[T]:
 @models(FAMILY, lambda draft: [0] if _places(draft, True) else [], kind=Kind.SPELLING)
 def defaults_left_out(draft: Draft, site: int, rng: random.Random) -> None:
     """Attributes and constant operands with their default values -> absent, all or some of them:
-    ONNX implies the defaults (of schemas, strides, dilations, pads, a kernel's shape, the zeros of
-    Pad, axes and steps of Slice, all axes of reductions)."""
+    ONNX implies the defaults (of schemas, strides, dilations, pads, a kernel's shape, the zeros and
+    axes of Pad, axes and steps of Slice, all axes of reductions)."""
     for node, own in _some(_places(draft, True), rng):
         if isinstance(own, AttributeProto):
             node.attribute.remove(own)
@@ -188,6 +190,41 @@ def axis_from_behind(
         where = _AXES_INPUT[node.op_type]
         changed.input[where] = emit.const(other, draft.types[name].dtype)
     return emit.copied(changed, changed.input)
+
+
+_INTEGERS = {DType.INT64: DType.INT32, DType.INT32: DType.INT64}
+
+
+def _free(draft: Draft) -> list[tuple[int, int]]:
+    """Node and position of each constant of int32 or int64 which may have the other of the two."""
+    found = []
+    for i, node in enumerate(draft.graph.node):
+        names = {k: name for k, name in enumerate(node.input) if name in draft.constants}
+        if node.domain not in ("", "ai.onnx") or not names:
+            continue
+        schema = defs.get_schema(node.op_type, draft.opset, "")
+        uses = Counter(each.type_str for each in (*schema.inputs, *schema.outputs))
+        for position, name in names.items():
+            input_ = schema.inputs[min(position, len(schema.inputs) - 1)]
+            other = _INTEGERS.get(draft.dtype(name) or DType.BOOL)
+            if other and uses[input_.type_str] == 1 and protos.type_name(other) in input_.types:
+                found.append((i, position))
+    return found
+
+
+@models(FAMILY, _free, kind=Kind.SPELLING)
+def operand_of_other_integers(draft: Draft, site: tuple[int, int], rng: random.Random) -> None:
+    """A constant operand, such as an axis or indices, of int64 -> the same numbers in int32, or the
+    other way round, where ONNX admits both."""
+    i, position = site
+    name = draft.graph.node[i].input[position]
+    value, dtype = draft.value(name), _INTEGERS[draft.types[name].dtype]
+    assert value is not None
+    if dtype is DType.INT64 or np.array_equal(value.astype(np.int32), value):
+        other = draft.fresh("integers")
+        held = protos.constant_proto(other, value.astype(dtype.numpy))
+        draft.graph.initializer.append(held)
+        draft.graph.node[i].input[position] = other
 
 
 STRINGS = "strings"
@@ -311,4 +348,5 @@ RULES = (
     defaults_left_out,
     defaults_written,
     axis_from_behind,
+    operand_of_other_integers,
 )
