@@ -16,14 +16,14 @@ import numpy as np
 from nnfuzz.backend.numeric import BY_DEFAULT, strange
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.registry import BackendRegistry
-from nnfuzz.backend.target import CPU, DEFAULT, DIRECT, ONNX, Target
+from nnfuzz.backend.target import DEFAULT, DIRECT, ONNX, Target
 from nnfuzz.compare.mismatch import Contradiction, Mismatch
 from nnfuzz.experiment.result import Result
 from nnfuzz.ir.dtypes import is_floating
 from nnfuzz.ir.view import NO_GRAPH
 from nnfuzz.library.case import case_from_onnx, model_proto
 from nnfuzz.library.experiment import Experiment, Oracle, check_targets, required_backend
-from nnfuzz.library.model_check import Computed, ModelCheck, Output, OutputState, Place
+from nnfuzz.library.model_check import Computed, ModelCheck, Output, OutputState, Place, label
 from nnfuzz.library.plugins import known_plugins
 from nnfuzz.records.finding import Finding
 from nnfuzz.testcase.case import NoReference, TestCase
@@ -185,12 +185,6 @@ def _notes(result: Result) -> Iterable[str]:
     for failure in result.flaky:
         done, tried = result.repeats[failure.signature.hash]
         yield f"note: flaky, {done} of {tried} times: {failure.signature.title}"
-
-
-def label(target: Target) -> str:
-    """A target for people: the compiler, its device if that is not the CPU, and the pipeline."""
-    parts = (target.compiler, "" if target.device == CPU else target.device, target.pipeline)
-    return " ".join(filter(None, parts))
 
 
 @dataclass

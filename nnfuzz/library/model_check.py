@@ -8,6 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nnfuzz.backend.target import CPU, Target
 from nnfuzz.base.reading import JsonObject
 from nnfuzz.base.writing import UNWRITTEN, as_json, fields_as_json
 from nnfuzz.compare.mismatch import ENOUGH, Mismatch, Number
@@ -26,6 +27,12 @@ SCHEMA = 1
 """The version of the JSON form."""
 MOST_ULP = 1e6
 """Beyond so many units in the last place, a distance is written as a relative error."""
+
+
+def label(target: Target) -> str:
+    """A target for people: the compiler, its device if that is not the CPU, and the pipeline."""
+    parts = (target.compiler, "" if target.device == CPU else target.device, target.pipeline)
+    return " ".join(filter(None, parts))
 
 
 class OutputState(StrEnum):
@@ -330,7 +337,6 @@ class ModelCheck:
 
     def _heat(self, output: Output, computed: Computed) -> str | None:
         from nnfuzz.compare.verdict import excess_of
-        from nnfuzz.library.checking import label
 
         ran = {label(o.target): o.outputs or {} for o in self.result.outcomes}
         own, actual = self.envelopes[output.name], ran[computed.target][output.name]
