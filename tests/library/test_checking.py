@@ -66,7 +66,7 @@ def test_what_a_default_gives_away_is_not_wrong():
     assert str(own).startswith("accuracy given away by default: right with digits=all, up to 0.000")
     assert check.settings == {"giving": ("digits=all",)} and "giving: digits=all" in check.text()
     page = check.html()
-    assert page.count(' g-wrong"') == 1 and "<code>y</code> is the first value that is off" in page
+    assert page.count(' g-wrong"') == 1 and "<code>a</code> is the first value that is off" in page
     assert "Output y of giving default" in page and page.count('class="heat"') == 3
     assert check._repr_html_().startswith("<table>") and "giving default" in check._repr_html_()
     named = nnfuzz.check_model(MODEL, ["giving/O0", "giving/O3"], plugins=[PLUGIN])
