@@ -1,5 +1,11 @@
-"""`python -m nnfuzz`: the command line, where no `nnfuzz` is on the path."""
+"""The program. Ctrl-C ends it without a traceback, also while it imports what it needs."""
+
+import signal
+
+if signal.getsignal(signal.SIGINT) == signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until a command runs, which answers it
 
 from nnfuzz.cli.main import main
 
-main()
+if __name__ == "__main__":
+    main()

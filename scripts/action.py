@@ -3,8 +3,8 @@
     MODE=pr BACKEND=tvm python scripts/action.py
 
 It reads what action.yml hands over from the environment, runs `nnfuzz fuzz` or `verify`, and
-answers as annotations, as SARIF (OUT/results.sarif) and, by the program `gh`, as a comment on
-the pull request. Its exit code is that of nnfuzz. It needs the standard library and nnfuzz alone.
+answers as annotations and, by the program `gh`, as a comment on the pull request. Its exit code is
+that of nnfuzz. It needs the standard library and nnfuzz alone.
 """
 
 from __future__ import annotations
@@ -241,29 +241,6 @@ def annotation(failed: Failed) -> str:
     return f"::error title={escaped(failed.name, ':,')}::{escaped(failed.message)}"
 
 
-def sarif(found: Iterable[Failed], file: str) -> dict[str, object]:
-    """The failures as SARIF 2.1.0. file: of the repository, at which code scanning shows them."""
-    place = {"physicalLocation": {"artifactLocation": {"uri": file}, "region": {"startLine": 1}}}
-    listed = list(found)
-    results = [
-        {
-            "ruleId": failed.name,
-            "level": "error",
-            "message": {"text": f"{failed.backend}: {failed.message}"},
-            "locations": [place],
-            "partialFingerprints": {"nnfuzz/v1": failed.name},
-        }
-        for failed in listed
-    ]
-    rules = [{"id": name} for name in dict.fromkeys(failed.name for failed in listed)]
-    driver = {"name": "nnfuzz", "informationUri": "https://github.com/nnfuzz/nnfuzz"}
-    return {
-        "version": "2.1.0",
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "runs": [{"tool": {"driver": {**driver, "rules": rules}}, "results": results}],
-    }
-
-
 def number_of(event: Mapping[str, object]) -> int:
     """The number of the pull request that an event is about; 0 for none."""
     for key in ("pull_request", "issue"):
@@ -321,13 +298,9 @@ def main(env: Mapping[str, str]) -> int:
 def answer(
     inputs: Inputs, event: Mapping[str, object], summary: Path, env: Mapping[str, str]
 ) -> None:
-    """Writes annotations, SARIF, the summary of the job, and the comment."""
-    found = failures(inputs.out / "results.xml")
-    for failed in found[:MOST_ANNOTATIONS]:
+    """Writes annotations, the summary of the job, and the comment."""
+    for failed in failures(inputs.out / "results.xml")[:MOST_ANNOTATIONS]:
         print(annotation(failed))
-    files = changed_files(inputs.base) if inputs.mode == "pr" else []
-    report = sarif(found, (files or ["README.md"])[0])
-    (inputs.out / "results.sarif").write_text(json.dumps(report, indent=1) + "\n")
     text = summary.read_text(encoding="utf-8") if summary.is_file() else ""
     if page := env.get("GITHUB_STEP_SUMMARY"):
         with Path(page).open("a", encoding="utf-8") as file:

@@ -36,10 +36,10 @@ ALLOWED = {
 
 
 MOST_LINES = {
-    "nnfuzz": 54_000,
+    "nnfuzz": 53_700,
     "opspecs": 13_000,
     "backends": 2_800,
-    "scripts": 4_500,
+    "scripts": 4_400,
     "tests": 33_000,
 }
 """Non-blank lines of Python by folder. Whoever needs more takes something out first."""

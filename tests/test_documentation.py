@@ -270,3 +270,10 @@ def test_every_command_prints_what_is_shown(tmp_path):
         done = run(command, tmp_path)
         assert done.returncode == code, f"{command}\n{done.stdout}"
         assert is_shown(shown, done.stdout), f"{command}\n{done.stdout}"
+
+
+def test_each_promise_of_the_security_model_has_its_tests():
+    page = (ROOT / "docs" / "SECURITY_MODEL.md").read_text()
+    rows = [row for row in page.partition("## Promises")[2].splitlines() if row.startswith("| ")]
+    for row in rows[2:]:
+        assert re.search(r"`tests/\w+/test_\w+\.py` \|$", row), row

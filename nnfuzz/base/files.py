@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import io
 import os
+import secrets
 import shutil
 import stat
-import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -29,9 +29,9 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
     if folder.exists():
         raise FileExistsError(f"{folder} exists already")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(prefix=f"{PARTIAL}{folder.name}-", dir=folder.parent))
+    made = folder.parent / f"{PARTIAL}{folder.name}-{secrets.token_hex(8)}"
+    made.mkdir()
     try:
-        made.chmod(0o755)
         yield made
         for path in sorted(made.rglob("*"), reverse=True):
             _sync(path)
@@ -50,14 +50,18 @@ def write_atomically(path: Path, data: bytes) -> None:
     os.replace(_draft(path, data), path)
 
 
-def _draft(path: Path, data: bytes) -> str:
-    """Writes a file beside a path; returns its name."""
-    with tempfile.NamedTemporaryFile(prefix=PARTIAL, dir=path.parent, delete=False) as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.chmod(file.name, 0o644)
-    return file.name
+def _draft(path: Path, data: bytes) -> Path:
+    """Writes a file beside a path, with the rights that the umask leaves; returns its name."""
+    name = path.parent / f"{PARTIAL}{secrets.token_hex(8)}"
+    try:
+        with open(name, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        name.unlink(missing_ok=True)  # on a full disk it would take the last of the space
+        raise
+    return name
 
 
 def copy_files(source: Path, target: Path) -> None:

@@ -82,10 +82,15 @@ def _some_seconds(text: str) -> float:
     return found
 
 
-def count(least: int = 0, most: int | None = None, unit: str = "N") -> Kind:
+LARGEST = 10**15 - 1
+"""The largest whole number of any setting: databases and JSON hold it exactly."""
+
+
+def count(least: int = 0, most: int = LARGEST, unit: str = "N") -> Kind:
     """Whole numbers."""
-    limits = f"of at least {least}" if most is None else f"from {least} to {most}"
-    return Kind(unit, f"a whole number {limits}", int, least, math.inf if most is None else most)
+    open_end = f"of at least {least}, with at most 15 digits"
+    limits = open_end if most == LARGEST else f"from {least} to {most}"
+    return Kind(unit, f"a whole number {limits}", int, least, most)
 
 
 def words(unit: str) -> Kind:

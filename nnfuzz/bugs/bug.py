@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import date
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
+import tomlkit
 from packaging.version import InvalidVersion, Version
 
 from nnfuzz.backend.contract import suggest
 from nnfuzz.base.reading import Unreadable, read
-from nnfuzz.base.text import visible
-from nnfuzz.base.untrusted import read_text
+from nnfuzz.base.text import one_line, visible
+from nnfuzz.base.untrusted import read_bytes
 from nnfuzz.base.writing import fields_as_json
 from nnfuzz.triage.keys import Key, KeyKind, KnownFailures, failure_kinds, is_known_cause
 
 FILE = "bug.toml"
 SCHEMA = 1
-_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+MOST_BYTES = 1 << 18
+"""The largest bug.toml; those of bugs with notes have some kilobytes."""
 _ADDRESS = re.compile(r"https?://\S+")
+_QUOTED = re.compile(
+    r'"""[\s\S]*?"""|'
+    r"'''[\s\S]*?'''|"
+    r'"(?:\\.|[^"\\\n])*"|'
+    r"'[^'\n]*'|#[^\n]*"
+)
+_WORD = re.compile(r"[^\w. \t-]+")
+MOST_PARTS = 8
+"""Parts of a dotted key, of which parsers take time and memory by their square."""
 
 
 class BugError(Unreadable):
@@ -112,7 +123,7 @@ class Bug:
                 raise ValueError(f"{release!r} is no release such as 1.31.1")
         if self.upstream and not _ADDRESS.fullmatch(self.upstream):
             raise ValueError(f"upstream {self.upstream!r} is no address such as https://...")
-        if self.first_seen and not _DAY.fullmatch(self.first_seen):
+        if self.first_seen and not _is_day(self.first_seen):
             raise ValueError(f"first_seen {self.first_seen!r} is no day such as 2026-11-23")
         if (self.state is BugState.DUPLICATE) != bool(self.duplicate_of):
             raise ValueError("state duplicate and duplicate_of go together")
@@ -178,6 +189,13 @@ class Bug:
         return replace(self, notes=tuple(dict.fromkeys((*self.notes, note))))
 
 
+def _is_day(text: str) -> bool:
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
+
+
 _RELEASES = ("first_bad_release", "last_bad_release", "right_release")
 NAMES = tuple(f.name for f in fields(Bug))
 
@@ -197,9 +215,9 @@ def newer(one: str, other: str) -> bool:
 
 
 def read_bug(file: Path) -> Bug:
-    """Raises: BugError with one line that names the file and the fix, Unreadable."""
+    """Raises: BugError with one line that names the file and the fix."""
     try:
-        data = tomllib.loads(read_text(file))
+        data = tomllib.loads(toml_text(file))
         schema = data.pop("schema", SCHEMA)
         if schema != SCHEMA:
             raise BugError(f"has the schema {schema!r}, this nnfuzz reads {SCHEMA}")
@@ -208,10 +226,24 @@ def read_bug(file: Path) -> Bug:
         if missing := [name for name in ("title", "system") if name not in data]:
             raise BugError(f"{missing[0]} is missing")
         return bug_of({name: _plain(value) for name, value in data.items()})
-    except tomllib.TOMLDecodeError as error:
-        raise BugError(f"{file} is no TOML: {error}") from error
     except BugError as error:
         raise BugError(f"{file}: {error}") from error
+    except (ValueError, RecursionError) as error:  # a number too long, lists too deep
+        message = str(error).partition(chr(10))[0]
+        raise BugError(f"{file} is no TOML: {message}") from error
+
+
+def toml_text(file: Path) -> str:
+    """The text of bug.toml, short enough for every parser. Raises: BugError."""
+    if file.is_symlink():
+        raise BugError("is a link, which is not followed: put the file itself there")
+    try:
+        text = read_bytes(file, MOST_BYTES).decode()
+    except (Unreadable, UnicodeDecodeError) as error:
+        raise BugError(one_line(error)) from error
+    if any(word.count(".") >= MOST_PARTS for word in _WORD.split(_QUOTED.sub("", text))):
+        raise BugError(f"a key has more than {MOST_PARTS} parts")
+    return text
 
 
 def bug_of(fields: Mapping[str, object]) -> Bug:
@@ -227,24 +259,43 @@ def _plain(value: object) -> object:
     return value.isoformat() if isinstance(value, date) else value
 
 
-def bug_text(bug: Bug) -> str:
-    """The content of bug.toml; empty fields are left out."""
-    plain = {name: value for name, value in fields_as_json(bug).items() if name != "releases"}
-    lines = [f"schema = {SCHEMA}"]
-    lines += [f"{k} = {_toml(v)}" for k, v in plain.items() if v or k in ("title", "system")]
-    lines += ["", "[releases]"] if bug.releases else []
-    for release in sorted(bug.releases, key=Version):
-        lines.append(f"{_toml(release)} = {_toml(bug.releases[release])}")
-    return "\n".join(lines) + "\n"
+def bug_text(bug: Bug, before: str = "") -> str:
+    """The content of bug.toml; empty fields are left out.
 
-
-def _toml(value: str | Sequence[str]) -> str:
-    """A text or a list, whose items stand on lines of their own, so that git merges them.
-
-    JSON's form of a text is TOML's for all that is visible.
+    before: the present content, whose comments and order stay. Lists of several items have a line
+    for each, so that git merges them.
     """
+    document = tomlkit.parse(before)
+    written = {"schema": SCHEMA, **fields_as_json(bug)}
+    for name, value in written.items():
+        value = _visible(value)
+        if not value and name not in ("title", "system"):
+            document.pop(name, None)
+        elif name not in document or document[name].unwrap() != value:
+            document[name] = _item(document.get(name), value)
+    return tomlkit.dumps(document)
+
+
+def _visible(value: Any) -> Any:
     if isinstance(value, str):
-        return json.dumps(visible(value), ensure_ascii=False)
-    items = list(map(_toml, value))
-    lines = "".join(f"    {item},\n" for item in items)
-    return f"[{items[0]}]" if len(items) == 1 else f"[\n{lines}]"
+        return visible(value)
+    if isinstance(value, dict):
+        return {name: visible(value[name]) for name in sorted(value, key=Version)}
+    return list(map(visible, value)) if isinstance(value, list | tuple) else value
+
+
+def _item(old: Any, value: Any) -> Any:
+    """A value as TOML; a table or a list that has grown keeps what people have written in it."""
+    if isinstance(value, list):
+        if old is None or value[: len(old)] != old.unwrap() or len(old) < 2:
+            made = tomlkit.array()
+            made.extend(value)
+            return made.multiline(len(value) > 1)
+        old.extend(value[len(old) :])
+    elif isinstance(value, dict) and old is not None:
+        for name in [name for name in old if name not in value]:
+            del old[name]
+        old.update(value)
+    else:
+        return value
+    return old

@@ -32,7 +32,7 @@ from nnfuzz.backend.releases import (
 )
 from nnfuzz.base.programs import run_program
 from nnfuzz.base.text import one_line
-from nnfuzz.bugs.bug import Bug, BugState, ScriptResult, newer, version_of
+from nnfuzz.bugs.bug import Bug, BugError, BugState, ScriptResult, newer, version_of
 from nnfuzz.bugs.ledger import Ledger, Note
 from nnfuzz.corpus.results import LevelResult, Status
 
@@ -328,8 +328,11 @@ class Checker:
     def check_all(self, bugs: dict[str, Bug]) -> Iterator[Checked]:
         """The results, one after the other, without duplicates. Raises: OSError."""
         for name, bug in bugs.items():
-            if bug.state is not BugState.DUPLICATE and self.ledger.script(name).is_file():
-                yield self._check(name, bug)
+            try:
+                if bug.state is not BugState.DUPLICATE and self.ledger.script(name).is_file():
+                    yield self._check(name, bug)
+            except BugError as error:
+                yield Checked(name, "", BugChange.CANNOT_RUN, one_line(error), bug)
 
     def _check(self, name: str, bug: Bug) -> Checked:
         try:

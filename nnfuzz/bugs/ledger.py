@@ -19,7 +19,7 @@ from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base.files import PARTIAL, atomic_folder, remove_partial, write_atomically
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.untrusted import below
-from nnfuzz.bugs.bug import FILE, Bug, BugError, BugState, bug_text, read_bug
+from nnfuzz.bugs.bug import FILE, Bug, BugError, BugState, bug_text, read_bug, toml_text
 from nnfuzz.findings.folder import is_finding
 from nnfuzz.findings.reduced import known_by
 from nnfuzz.triage.keys import Key, KnownFailures
@@ -45,14 +45,20 @@ class Ledger:
         return cls(folder)
 
     def names(self) -> list[str]:
-        """Sorted; folders that a process is writing are left out."""
+        """Sorted; folders that a process is writing are left out.
+
+        Raises: BugError for a name that is no UTF-8, which no report could hold.
+        """
         files = self.folder.rglob(FILE)
         found = (file.parent.relative_to(self.folder) for file in files)
-        return sorted(
+        names = sorted(
             name.as_posix()
             for name in found
             if name.parts and not any(part.startswith(PARTIAL) for part in name.parts)
         )
+        if wrong := [name for name in names if any(map(_is_surrogate, name))]:
+            raise BugError(f"{self.folder}: rename the folder {wrong[0]!a}, which is no UTF-8")
+        return names
 
     def bug(self, name: str) -> Bug:
         """Raises: BugError."""
@@ -88,7 +94,11 @@ class Ledger:
             raise BugError(str(error)) from error
 
     def script(self, name: str) -> Path:
-        return self.place(name) / SCRIPT
+        """Where the script of a bug is, if it has one. Raises: BugError for a link."""
+        script = self.place(name) / SCRIPT
+        if script.is_symlink():
+            raise BugError(f"{script} is a link, which is not followed: put the file itself there")
+        return script
 
     @contextmanager
     def locked(self, note: Note) -> Iterator[None]:
@@ -123,8 +133,14 @@ class Ledger:
             (made / FILE).write_text(bug_text(bug), encoding="utf-8")
 
     def put(self, name: str, bug: Bug) -> None:
-        """Replaces bug.toml. Raises: OSError."""
-        write_atomically(self.place(name) / FILE, bug_text(bug).encode())
+        """Replaces bug.toml; comments in it stay. Raises: BugError, OSError."""
+        file = self.place(name) / FILE
+        write_atomically(file, bug_text(bug, toml_text(file)).encode())
+
+
+def _is_surrogate(letter: str) -> bool:
+    """Whether Python has put a letter in the place of a byte that is no UTF-8."""
+    return "\ud800" <= letter <= "\udfff"
 
 
 def is_ledger(folder: Path) -> bool:
@@ -148,9 +164,18 @@ def bugs_of(
     """
     signatures, keys = frozenset(signatures), frozenset(keys)
     own = (n for n, b in bugs.items() if system in ("", b.system) and b.is_of(signatures, keys))
-    leaders = dict.fromkeys(bugs[name].duplicate_of or name for name in own)
-    known = [name for name in leaders if name in bugs]
+    known = dict.fromkeys(leader(bugs, name) for name in own)
     return sorted(known, key=lambda name: not bugs[name].state.is_open)
+
+
+def leader(bugs: Mapping[str, Bug], name: str) -> str:
+    """The bug at the end of the duplicates that begin with one; the last one where they form a
+    circle, or lead to a bug that there is not. That one is a duplicate itself.
+    """
+    seen = [name]
+    while (following := bugs[seen[-1]].duplicate_of) in bugs and following not in seen:
+        seen.append(following)
+    return seen[-1]
 
 
 def known_bugs(ledger: Ledger, registry: BackendRegistry) -> KnownFailures:
@@ -165,21 +190,16 @@ def known_bugs(ledger: Ledger, registry: BackendRegistry) -> KnownFailures:
     return KnownFailures.merged(known)
 
 
-FILED = (BugState.FILED, BugState.CONFIRMED)
-DECIDED = (*FILED, BugState.WONTFIX, BugState.DUPLICATE)
+DECIDED = (BugState.FILED, BugState.CONFIRMED, BugState.WONTFIX, BugState.DUPLICATE)
 """States of bugs that the maintainers know of."""
 
 
-def refusal(bugs: Mapping[str, Bug], own: Iterable[str], system: str, most: int) -> str:
-    """Why a finding is not filed a second time, or not now; "" if it may be filed.
+def refusal(bugs: Mapping[str, Bug], own: Iterable[str]) -> str:
+    """Why a finding is not filed a second time; "" if it may be filed.
 
-    own: names of the bugs that it is one of. most: issues of the system that may be open at once; 0
-    for any number.
+    own: names of the bugs that it is one of.
     """
     for name in own:
         if bugs[name].upstream or bugs[name].state in DECIDED:
             return f"{name} is {bugs[name].state} already {bugs[name].upstream}".rstrip()
-    waiting = sum(bug.system == system and bug.state in FILED for bug in bugs.values())
-    if most and waiting >= most:
-        return f"{waiting} issues of {system} are open, and --max-open is {most}"
     return ""

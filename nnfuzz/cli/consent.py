@@ -1,42 +1,27 @@
-"""The plug-ins of a folder that may run: those that the user has named once.
+"""The plug-ins of a folder that may run: those that the command names with --plugin.
 
 A plug-in is a program with the rights of its user, and a finding or campaign may come from anybody.
-Plug-ins that were given as --plugin are remembered per user: a module by its name, a file by its
-path and by its contents, which a finding has a copy of. So one's own findings and campaigns need no
-further word. For everything else --plugin has to be given once more.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from nnfuzz.base.reading import Unreadable
-from nnfuzz.base.untrusted import read_text
 from nnfuzz.cli.errors import UsageError
 
 
-def remember(plugins: list[Path] | None) -> list[Path] | None:
-    """Remembers plug-ins that the user has named, if the disk allows. A module that is installed
-    nowhere may be one of the working directory, whose modules then hide no others.
+def importable(plugins: list[Path] | None) -> list[Path] | None:
+    """The plug-ins that the command names. A module that is installed nowhere may be one of the
+    working directory, whose modules then hide no others.
     """
     from nnfuzz.backend.registry import plugin_name
 
-    if plugins:
-        names = set(map(plugin_name, plugins))
-        if any(not Path(name).is_absolute() and _is_absent(name) for name in names):
-            sys.path.append(os.getcwd())
-        names = {key for name in names if _exists(name) for key in _keys(name)} - _remembered()
-        try:
-            _file().parent.mkdir(parents=True, exist_ok=True)
-            with _file().open("a", encoding="utf-8") as file:
-                file.writelines(json.dumps(name) + "\n" for name in sorted(names))
-        except OSError:
-            pass
+    names = map(plugin_name, plugins or ())
+    if any(not Path(name).is_absolute() and _is_absent(name) for name in names):
+        sys.path.append(os.getcwd())
     return plugins
 
 
@@ -52,7 +37,6 @@ class Consent:
 
         self._folder = folder
         self.given = list(map(plugin_name, given))
-        self._known = _remembered()
         self.refused: list[str] = []
 
     def __call__(self, plugin: str) -> str:
@@ -63,8 +47,6 @@ class Consent:
 
     def _allows(self, plugin: str) -> bool:
         if plugin in self.given:
-            return True
-        if _is_own(plugin) and not self._known.isdisjoint(_keys(plugin)):
             return True
         self.refused = list(dict.fromkeys([*self.refused, plugin]))
         return False
@@ -85,21 +67,8 @@ class Consent:
             )
         return UsageError(
             f"{self._folder} needs a plug-in, a program that would run with your rights and that "
-            f"you have not used before: add {options} if you trust it"
+            f"this command does not name: add {options} if you trust it"
         )
-
-
-def _file() -> Path:
-    import platformdirs
-
-    return Path(platformdirs.user_state_dir("nnfuzz")) / "plugins"
-
-
-def _remembered() -> set[str]:
-    try:
-        return {json.loads(line) for line in read_text(_file()).splitlines()}
-    except (Unreadable, ValueError, TypeError):
-        return set()
 
 
 def _is_absent(module: str) -> bool:
@@ -110,25 +79,3 @@ def _is_absent(module: str) -> bool:
 
 def _exists(plugin: str) -> bool:
     return Path(plugin).is_file() or not Path(plugin).is_absolute()
-
-
-def _keys(plugin: str) -> list[str]:
-    """The identity of a remembered plug-in: its path or name, and the digest of its source, which
-    includes the modules beside it that it would import.
-    """
-    from nnfuzz.backend.registry import plugin_files
-
-    if not _exists(plugin):
-        return []
-    files = plugin_files([plugin]).files
-    source = json.dumps(sorted((name, data.hex()) for name, data in files.items()))
-    digest = hashlib.sha256(source.encode()).hexdigest()
-    return [plugin, f"sha256:{digest}"] if files else [plugin]
-
-
-def _is_own(plugin: str) -> bool:
-    """Whether nobody else can have put another file in the place of the one that was named."""
-    try:
-        return not Path(plugin).is_absolute() or Path(plugin).stat().st_uid in (0, os.getuid())
-    except OSError:
-        return False

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from nnfuzz.base.untrusted import MAX_BYTES
-from nnfuzz.cli.errors import USAGE
+from nnfuzz.cli.errors import FAULT, USAGE
 
 UNLIMITED = frozenset(("fuzz", "backends", "ops"))
 """Commands that read files of others in workers only, which have limits of their own."""
@@ -26,6 +26,8 @@ MEMORY_BYTES = 4 << 30
 """Memory beside that for files: ten times as much as `check` takes for a model of 100 MB."""
 CORE_BYTES = 64 << 20
 """Memory beside that per core: stacks and buffers of the threads of NumPy and PyTorch."""
+TERM_SECONDS = 4.0
+"""Systems that send SIGTERM kill some seconds later, and take no notice of children."""
 COPIES = 8
 """Copies of a file in memory: its bytes, the parsed model, arrays, and these of a changed model."""
 SHARE = 0.75
@@ -54,6 +56,7 @@ def limit_command(arguments: Iterable[str]) -> None:
     if child:
         _end(_ended(child, signals), name, memory)
     _die_with_parent()
+    signal.signal(signal.SIGTERM, _terminated)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
     _limit(resource.RLIMIT_DATA, memory)
     _limit(resource.RLIMIT_CORE, 0)
@@ -99,6 +102,12 @@ def _limit(what: int, most: int) -> None:
     resource.setrlimit(what, (min([most, *known]), hard))
 
 
+def _terminated(number: int, frame: object) -> None:
+    """Ends the command as Ctrl-C does, with all that it has started, or else soon after."""
+    signal.setitimer(signal.ITIMER_REAL, TERM_SECONDS)
+    raise KeyboardInterrupt
+
+
 def _die_with_parent() -> None:
     from nnfuzz.sandbox.zygote import PR_SET_PDEATHSIG, prctl
 
@@ -109,16 +118,20 @@ def _die_with_parent() -> None:
 
 
 def _ended(child: int, signals: set[signal.Signals]) -> int:
-    """Waits for the child, and forwards signals to it: its exit code, or minus its signal."""
+    """Waits for the child, and forwards signals to it: its exit code, or minus its signal; minus
+    SIGTERM if it got that, whatever it made of it.
+    """
+    terminated = False
     while True:
         came = signal.sigwaitinfo(signals)
         if came.si_signo != signal.SIGCHLD:
+            terminated |= came.si_signo == signal.SIGTERM
             if came.si_code != _FROM_TERMINAL:
                 os.kill(child, came.si_signo)
             continue
         pid, status = os.waitpid(child, os.WNOHANG)
         if pid:
-            return os.waitstatus_to_exitcode(status)
+            return -signal.SIGTERM if terminated else os.waitstatus_to_exitcode(status)
 
 
 def _end(code: int, name: str, memory: int) -> NoReturn:
@@ -133,6 +146,14 @@ def _end(code: int, name: str, memory: int) -> NoReturn:
             f"a library dies of the given file ({number.name}, of at most {memory >> 30} GiB of "
             "memory)"
         )
+    elif number == signal.SIGKILL:
+        print(
+            f"error: nnfuzz {name}: its process was killed, as the system does where memory is "
+            "short: free some, or ask for less at once",
+            file=sys.stderr,
+            flush=True,
+        )
+        os._exit(FAULT)
     else:
         signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections import UserDict
 from collections.abc import Callable
@@ -105,6 +106,8 @@ class _Nnfuzz(GroupedGroup):
 
         Click would make exit code 1, which says "it fails", of the end of a file and of Ctrl-C.
         """
+        if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # as the program has begun
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             return super().invoke(ctx)
         except SystemExit as error:
@@ -166,7 +169,10 @@ def main() -> None:
 def run(call: Callable[[], object]) -> None:
     """Runs the command and exits; a mistake of the user becomes one line and exit code 2."""
     try:
-        call()
+        try:
+            call()
+        finally:
+            sys.stdout.flush()
     except Unreadable as error:
         _fail(plain_message(error), USAGE)
     except MemoryError:
@@ -174,6 +180,8 @@ def run(call: Callable[[], object]) -> None:
     except Exception as error:
         if _disk_is_full(error):
             _fail("the disk is full: free some space (a campaign goes on with --resume)", USAGE)
+        if _is_damaged(error):
+            _fail(f"the file of a campaign is damaged ({one_line(error)}): start a new one", USAGE)
         if refusal := _refused_path(error):
             _fail(refusal, USAGE)
         code = _code(error)
@@ -210,6 +218,15 @@ def _refused_path(error: Exception) -> str:
     path = one_line(error.filename)
     short = path if len(path) <= _SHOWN else f"{path[:_SHOWN]}..."
     return f"{short}: {error.strerror}; name another path"
+
+
+def _is_damaged(error: Exception) -> bool:
+    import sqlite3
+
+    codes = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR)
+    return (
+        isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF in codes
+    )
 
 
 def _disk_is_full(error: Exception) -> bool:

@@ -23,10 +23,10 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from nnfuzz.base.setting import GROUPS, NAMES, Kind, Setting
+from nnfuzz.base.setting import GROUPS, LARGEST, NAMES, Kind, Setting
 from nnfuzz.base.shard import Shard
 from nnfuzz.base.untrusted import making_sense, read_text
-from nnfuzz.cli.consent import remember
+from nnfuzz.cli.consent import importable
 from nnfuzz.cli.errors import UsageError
 from nnfuzz.records.settings import SETTINGS
 
@@ -57,6 +57,8 @@ class Panel:
         """
         if isinstance(metavar, Kind):
             more, metavar = {"parser": _parser(metavar), **more}, metavar.unit
+        if "min" in more:
+            more = {"max": LARGEST, **more}
         more |= {"help": help, "metavar": metavar or None, "rich_help_panel": self.title}
         declared: Any = typer.Option
         return declared(*names, **more)
@@ -187,15 +189,15 @@ Levels = Annotated[list[str] | None, option_of("level")]
 
 
 def _named(context: typer.Context, plugins: list[Path] | None) -> list[Path] | None:
-    """Remembers a plug-in of the command line, if a command runs: completion only checks it."""
-    return plugins if context.resilient_parsing else remember(plugins)
+    """Makes plug-ins importable if a command runs; completion only checks them."""
+    return plugins if context.resilient_parsing else importable(plugins)
 
 
 Plugins = Annotated[
     list[Path] | None,
     TESTED.option(
         "File (or importable module) with further backends, operators or motifs. It runs with "
-        "your rights; once named here, findings and campaigns that name it may use it, too.",
+        "your rights; those that a finding or campaign names run only if they are given here.",
         "FILE.py",
         "--plugin",
         callback=_named,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from nnfuzz.base.text import visible
 from nnfuzz.cli.errors import spoken
+from nnfuzz.cli.limits import TERM_SECONDS
 from nnfuzz.records.observer import Advance, CampaignSnapshot, Observer, counted
 from nnfuzz.records.rows import FindingRow
 
@@ -172,8 +173,8 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 class Interrupt:
     """While entered, the first SIGINT, SIGTERM or SIGHUP is only remembered; the second SIGINT or
-    SIGTERM kills. A terminal that closes may send several SIGHUP; where nohup has them ignored,
-    they stay so.
+    SIGTERM kills, and so does the system TERM_SECONDS after the first SIGTERM. A terminal that
+    closes may send several SIGHUP; where nohup has them ignored, they stay so.
     """
 
     def __init__(self) -> None:
@@ -190,6 +191,8 @@ class Interrupt:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._asked:
+            signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
 
@@ -199,5 +202,7 @@ class Interrupt:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         self._asked = True
+        if number == signal.SIGTERM:
+            signal.setitimer(signal.ITIMER_REAL, TERM_SECONDS)
         with contextlib.suppress(OSError):  # there is no terminal any more
             print("\nending; press Ctrl-C again to kill", file=sys.stderr, flush=True)

@@ -68,20 +68,26 @@ def write_options(command: Any, ctx: Any, formatter: Any) -> None:
                 formatter.write_dl(records)
 
 
+_STDOUT, _STDERR = 1, 2
+
+
 class _Survivor(io.FileIO):
     """A stream that drops its text once its reader, such as `head`, has gone.
 
-    The command goes on: a campaign ends with its summary and its exit code all the same.
+    The command goes on: a campaign ends with its summary and its exit code all the same. Results
+    that do not fit on the disk are an error, messages are none.
     """
 
     def write(self, data: Any) -> int | None:  # type: ignore[override]
         try:
             return super().write(data)
-        except BrokenPipeError:
+        except OSError as error:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self.fileno())
             os.close(nowhere)
-            return len(data)
+            if isinstance(error, BrokenPipeError) or self.fileno() == _STDERR:
+                return len(data)
+            raise
 
 
 class _Visible(io.TextIOWrapper):
@@ -103,14 +109,17 @@ class _Visible(io.TextIOWrapper):
 def guard_streams() -> None:
     """Makes stdout and stderr escape invisible characters, and outlive their readers.
 
-    sys.__stdout__ and sys.__stderr__ stay unchanged, for code that draws on a terminal.
+    sys.__stdout__ and sys.__stderr__ stay unchanged, for code that draws on a terminal. Streams
+    that are closed lead nowhere: the next file to be opened must not get the number of one.
     """
-    for name in ("stdout", "stderr"):
-        stream = getattr(sys, name)
-        if stream is not None:
-            stream.flush()
-            stream.reconfigure(errors="backslashreplace")
-            buffer = io.BufferedWriter(_Survivor(stream.fileno(), "w", closefd=False))
-            lines = name == "stderr" or stream.isatty()
-            text = _Visible(buffer, stream.encoding, "backslashreplace", line_buffering=lines)
-            setattr(sys, name, text)
+    while (opened := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
+        os.set_inheritable(opened, True)
+    os.close(opened)
+    for number, name in ((_STDOUT, "stdout"), (_STDERR, "stderr")):
+        stream = getattr(sys, name) or os.fdopen(number, "w", encoding="utf-8", closefd=False)
+        stream.flush()
+        stream.reconfigure(errors="backslashreplace")
+        buffer = io.BufferedWriter(_Survivor(number, "w", closefd=False))
+        lines = name == "stderr" or stream.isatty()
+        text = _Visible(buffer, stream.encoding, "backslashreplace", line_buffering=lines)
+        setattr(sys, name, text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from nnfuzz.backend.contract import Backend
@@ -50,7 +50,7 @@ USUAL = "onnxruntime"
 """What test_models.py runs in a corpus for no compiler, or for one that needs nnfuzz to run."""
 MAX_FAILURES = 100
 """Number of indexes in a row without a test case after which `fill` gives up."""
-TOO_LARGE, UNSUPPORTED = "too large", "unsupported"
+UNSUPPORTED = "unsupported"
 
 Produce = Callable[[Iterable[TestId]], Iterator[Entry | NotProduced]]
 """Makes the tests, in their order; it may read the tests ahead."""
@@ -61,37 +61,24 @@ class CorpusPlan:
     """The content of a corpus: the first `count` test cases that exist of (seed, config).
 
     versions: of nnfuzz, of the libraries that the bytes depend on, and of the compilers that the
-    corpus is for. most_bytes: limit for a model with its data; 0 for none. tests: the test cases,
-    if they are not those of (seed, index). script: the text of test_models.py;
-    "" for none.
+    corpus is for. script: the text of test_models.py; "" for none.
     """
 
     count: int
     seed: int
     config: Mapping[str, Json]
     versions: Mapping[str, str]
-    most_bytes: int = 0
-    tests: tuple[TestId, ...] = ()
     license: str = LICENSE
-    extra: Mapping[str, Json] = field(default_factory=dict)
     script: str = ""
 
     def to_json(self) -> JsonObject:
-        limit = {"bytes": self.most_bytes} if self.most_bytes else {}
         return {
             "schema": SCHEMA,
             "license": self.license,
             "seed": self.seed,
             "config": dict(self.config),
             "versions": dict(self.versions),
-            **limit,
-            **self.extra,
         }
-
-    def ids(self) -> Iterator[TestId]:
-        """The test cases that may be in the corpus, in order."""
-        numbered = (Numbered(self.seed, index) for index in itertools.count())
-        return iter(self.tests) if self.tests else numbered
 
 
 def fill(out: Path, plan: CorpusPlan, produce: Produce) -> Iterator[str | NotProduced]:
@@ -106,28 +93,25 @@ def fill(out: Path, plan: CorpusPlan, produce: Produce) -> Iterator[str | NotPro
     names: list[str] = []
     skipped: dict[str, str] = {}
     failed = 0
-    for made in produce(plan.ids()):
-        entry = _small(made, plan.most_bytes)
-        if isinstance(entry, NotProduced):
-            skipped[_short(entry.id)], failed = entry.stage, failed + 1
-            if failed == MAX_FAILURES and not plan.tests:
-                probe = "; first run nnfuzz backends --probe" if entry.stage == UNSUPPORTED else ""
+    for made in produce(Numbered(plan.seed, index) for index in itertools.count()):
+        if isinstance(made, NotProduced):
+            skipped[str(made.id.index)], failed = made.stage, failed + 1
+            if failed == MAX_FAILURES:
+                probe = "; first run nnfuzz backends --probe" if made.stage == UNSUPPORTED else ""
                 raise Unreadable(
-                    f"{failed} indexes in a row gave no test case; the last: {entry.stage}: "
-                    f"{entry.message.strip().partition(chr(10))[0]}{probe}"
+                    f"{failed} indexes in a row gave no test case; the last: {made.stage}: "
+                    f"{made.message.strip().partition(chr(10))[0]}{probe}"
                 )
-            yield entry
+            yield made
             continue
         if not names:
             begin(out, plan.script)
-        write_test(out, entry)
-        names.append(test_name(entry.case.id))
+        write_test(out, made)
+        names.append(test_name(made.case.id))
         failed = 0
         yield names[-1]
         if len(names) == plan.count:
             break
-    if not names:
-        raise Unreadable("none of the tests could be generated")
     write_manifest(out, {**plan.to_json(), "tests": names, "skipped": skipped})
 
 
@@ -175,34 +159,18 @@ def _refused(entry: Entry | NotProduced, runner: BackendRunner) -> NotProduced |
     return NotProduced(case.id, UNSUPPORTED, f"{runner.name}: {outcome.message}")
 
 
-def _small(made: Entry | NotProduced, most: int) -> Entry | NotProduced:
-    if isinstance(made, NotProduced) or not most or (size := made.nbytes()) <= most:
-        return made
-    return NotProduced(made.case.id, TOO_LARGE, f"{size:,} bytes are more than {most:,}")
-
-
-def _short(test: TestId) -> str:
-    return str(test.index) if isinstance(test, Numbered) else str(test)
-
-
-def models_under_pytest(registry: BackendRegistry, specs: Sequence[BackendSpec], note: Note) -> str:
-    """The text of test_models.py: for the first of the compilers, else for the usual one."""
-    if own := pytest_file(specs[:1], registry):
-        return own
-    if specs:
-        note(f"{PYTEST_FILE} runs {USUAL}: {specs[0]} offers no program that does without nnfuzz")
-    return pytest_file([registry.parse(USUAL)] if USUAL in registry.names() else [], registry)
-
-
-def pytest_file(specs: Iterable[BackendSpec], registry: BackendRegistry) -> str:
-    """The text of test_models.py for the first compiler that reads ONNX and offers a program that
-    runs without nnfuzz (Backend.repro); "" if none does. Raises: RegistryError, OptionError.
+def models_under_pytest(registry: BackendRegistry, spec: BackendSpec | None, note: Note) -> str:
+    """The text of test_models.py: for a compiler that reads ONNX and offers a program that runs
+    without nnfuzz (Backend.repro), else for the usual one; "" if that is not there either.
+    Raises: RegistryError, OptionError.
     """
-    for spec in specs:
-        backend = registry.get(spec.name)
-        program = program_of(spec, registry, any_dtype=True)
-        if program is not None and backend(**spec.options).form == ONNX:
-            return _rendered(str(spec), program, backend)
+    usual = [registry.parse(USUAL)] if USUAL in registry.names() else []
+    for own in [spec, *usual] if spec else usual:
+        backend = registry.get(own.name)
+        program = program_of(own, registry, any_dtype=True)
+        if program is not None and backend(**own.options).form == ONNX:
+            return _rendered(str(own), program, backend)
+        note(f"{PYTEST_FILE} runs {USUAL}: {own} offers no program that does without nnfuzz")
     return ""
 
 

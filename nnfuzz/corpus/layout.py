@@ -94,11 +94,6 @@ class Entry:
     tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
     whole: Tolerance | None = None
 
-    def nbytes(self) -> int:
-        """The size of the model with all data."""
-        arrays = (self.case.inputs, self.case.weights, self.case.expected)
-        return len(self.case.model) + sum(a.nbytes for group in arrays for a in group.values())
-
 
 @dataclass(frozen=True)
 class DataSet:
@@ -214,17 +209,19 @@ def test_name(test: TestId) -> str:
 test_name.__test__ = False  # type: ignore[attr-defined]
 
 
-def write_test(parent: Path, case: TestCase | Entry) -> Path:
+def write_test(parent: Path, case: TestCase | Entry, name: str = "") -> Path:
     """Writes the folder of one test, completely or not at all; equal tests give equal bytes.
+
+    name: of the folder; by default that of the test case.
 
     Raises: FileExistsError; NotTensors for inputs or outputs that are strings; Unreadable if the
     model's inputs are not those of the case.
     """
     entry = case if isinstance(case, Entry) else Entry(case)
-    case, name = entry.case, test_name(entry.case.id)
+    case, name = entry.case, name or test_name(entry.case.id)
     names, arrays = interface(case.model), (case.inputs, case.expected)
     for kind, wanted, have in zip(("inputs", "outputs"), names, arrays):
-        if missing := [name for name in wanted if name not in have]:
+        if missing := [end for end in wanted if end not in have]:
             raise Unreadable(f"{name}: the case has no {kind} {', '.join(missing)}")
     with atomic_folder(parent / name) as made:
         write_model(case.model, made / MODEL)

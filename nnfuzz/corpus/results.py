@@ -1,12 +1,4 @@
-"""Results of tests: their records, the known failures among them, and their files for a CI server.
-
-A file of known failures names them one per line:
-
-    test_nnfuzz_seed0_00001*                          # every model that fits, everywhere
-    test_nnfuzz_seed0_000123 backend=tvm level=O3    # their issue 1234
-
-Text behind a # is a comment.
-"""
+"""Results of tests: their records, the failures of a baseline, and files for a CI server."""
 
 from __future__ import annotations
 
@@ -15,20 +7,19 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from fnmatch import fnmatchcase
 from pathlib import Path
 from xml.etree import ElementTree
 
 from nnfuzz.base.reading import UNWRITTEN, JsonObject, Unreadable, read
-from nnfuzz.base.untrusted import read_json, read_text
+from nnfuzz.base.untrusted import read_json
 from nnfuzz.base.writing import ROUNDED, as_json
 from nnfuzz.findings.text import environment
 from nnfuzz.triage.keys import KnownError
 
 
 class Status(StrEnum):
-    """The statuses of JUnit: an error is a test that could not be carried out. known: an expected
-    failure. not compared: the test ran, but no element of its outputs can be compared.
+    """The statuses of JUnit: an error is a test that could not be carried out. known: a failure of
+    the baseline. not compared: the test ran, but no element of its outputs can be compared.
     """
 
     PASSED = "passed"
@@ -59,84 +50,20 @@ class LevelResult:
     kind: str = ""
 
 
-# -- known failures --------------------------------------------------------------------------
+# -- baseline --------------------------------------------------------------------------------
 
 SCHEMA = 1
-FIELDS = ("backend", "level", "kind")
+Failures = Mapping[tuple[str, str, str], str]
+"""The kind of each failure by test, backend and level."""
 
 
-@dataclass(frozen=True)
-class KnownTest:
-    """A line of the file. why: its comment. Each name is a pattern of fnmatch."""
-
-    test: str
-    backend: str = "*"
-    level: str = "*"
-    kind: str = "*"
-    why: str = ""
-    line: str = ""
-
-    def fits(self, result: LevelResult) -> bool:
-        return (
-            fnmatchcase(result.test, self.test)
-            and fnmatchcase(result.backend, self.backend)
-            and fnmatchcase(result.level, self.level)
-            and fnmatchcase(result.kind, self.kind)
-        )
-
-
-def parse_known(text: str, source: str) -> list[KnownTest]:
-    """Raises: KnownError naming the first line that is none."""
-    patterns = []
-    for number, line in enumerate(text.splitlines(), 1):
-        entry, _, why = line.partition("#")
-        if words := entry.split():
-            patterns.append(_pattern(words, why.strip(), line, f"{source}, line {number}"))
-    return patterns
-
-
-def load_known(path: Path) -> list[KnownTest]:
-    """Raises: KnownError, Unreadable."""
-    return parse_known(read_text(path), str(path))
-
-
-def _pattern(words: Sequence[str], why: str, line: str, where: str) -> KnownTest:
-    test, *rest = words
-    values: dict[str, str] = {}
-    for word in rest:
-        name, equals, value = word.partition("=")
-        if not equals or name not in FIELDS or not value:
-            wanted = ", ".join(f"{name}=..." for name in FIELDS)
-            raise KnownError(f"{where}: {word!r} is none of {wanted} behind the name of a test")
-        values[name] = value
-    if "=" in test:
-        raise KnownError(f"{where}: a line begins with the name of a test, or * for all of them")
-    return KnownTest(test, **values, why=why, line=line.strip())
-
-
-@dataclass(frozen=True)
-class KnownTestFailures:
-    """The known failures.
-
-    earlier: from the baseline, the kind of each failure by test, backend and level.
-    """
-
-    patterns: Sequence[KnownTest] = ()
-    earlier: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
-
-    def judge(self, result: LevelResult) -> LevelResult:
-        """The result; if it is a known failure, with the status KNOWN and the reason."""
-        if result.status is not Status.FAILED:
-            return result
-        if pattern := next((p for p in self.patterns if p.fits(result)), None):
-            return _known(result, pattern.why or pattern.line)
-        if self.earlier.get(_place(result)) == result.kind:
-            return _known(result, "failed in the baseline as well")
+def excused(earlier: Failures, result: LevelResult) -> LevelResult:
+    """The result; if it failed in the baseline in the same way, with the status KNOWN."""
+    failed = result.status is Status.FAILED
+    if not failed or earlier.get(_place(result)) != result.kind:
         return result
-
-
-def _known(result: LevelResult, why: str) -> LevelResult:
-    return replace(result, status=Status.KNOWN, message=f"known ({why}): {result.message}")
+    message = f"failed in the baseline as well: {result.message}"
+    return replace(result, status=Status.KNOWN, message=message)
 
 
 def _place(result: LevelResult) -> tuple[str, str, str]:
@@ -148,7 +75,7 @@ def to_json(results: Iterable[LevelResult], about: Mapping[str, object]) -> Json
     return {"schema": SCHEMA, **about, "results": [as_json(result) for result in results]}
 
 
-def baseline(path: Path) -> dict[tuple[str, str, str], str]:
+def baseline(path: Path) -> Failures:
     """The kinds of the failures of an earlier run by test, backend and level, known ones included.
 
     Raises: KnownError, Unreadable.

@@ -13,24 +13,14 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nnfuzz.backend.outcome import OutcomeKind
-from nnfuzz.backend.registry import BackendRegistry, BackendSpec
-from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.external_data import write_model
 from nnfuzz.base.files import atomic_folder
 from nnfuzz.base.reading import JsonObject, Unreadable, read
 from nnfuzz.base.untrusted import below, read_bytes, read_json
-from nnfuzz.corpus.generate import (
-    MANIFEST,
-    begin,
-    check_unused,
-    models_under_pytest,
-    write_manifest,
-)
+from nnfuzz.corpus.generate import MANIFEST, begin, check_unused, write_manifest
 from nnfuzz.corpus.layout import (
     CASE,
     LICENSE,
@@ -54,15 +44,14 @@ KINDS = {
     "value": "values of attributes, per operator and dtypes",
     "edge": "pairs of operators of which one reads the other",
     "vertex": "operators with attributes and shapes",
-    "pass": "passes of a compiler that change something",
 }
 """Kinds of features, with descriptions."""
 Feature = tuple[str, str]
 """A kind and a name."""
 
 
-def covered(graph: GraphView, passes: Iterable[str] = ()) -> frozenset[Feature]:
-    """The features of a model. passes: written as "COMPILER: PASS"."""
+def covered(graph: GraphView) -> frozenset[Feature]:
+    """The features of a model."""
     own = features(graph)
     named = {
         "operator": own.operators(),
@@ -71,7 +60,6 @@ def covered(graph: GraphView, passes: Iterable[str] = ()) -> frozenset[Feature]:
         "value": own.attribute_values(),
         "edge": (f"{a}->{b}" for a, b in own.operator_edges()),
         "vertex": own.vertices(),
-        "pass": passes,
     }
     return frozenset((kind, name) for kind, names in named.items() for name in names)
 
@@ -86,34 +74,28 @@ def coverage_table(
 
 @dataclass(frozen=True)
 class SelectableModel:
-    """A test that may be chosen. size: in bytes. seconds: spent in the compiler. test: its folder,
-    which is no part of the choice.
-    """
+    """A test that may be chosen. size: in bytes. test: its folder, no part of the choice."""
 
     name: str
     features: frozenset[Feature]
     size: int = 0
-    seconds: float = 0.0
     test: TestFolder = field(default=TestFolder(Path(), ""), compare=False)
 
 
 @dataclass(frozen=True)
 class Budget:
-    """The largest number of models, of bytes in their files, and of seconds in the compiler."""
+    """The largest number of models, and of bytes in their files."""
 
     count: float = math.inf
     size: float = math.inf
-    seconds: float = math.inf
 
     def cost(self, model: SelectableModel) -> float:
         """The largest share of a budget that a test uses; 1 for every test without a budget."""
-        shares = (1 / self.count, model.size / self.size, model.seconds / self.seconds)
-        return max(shares) or 1.0
+        return max(1 / self.count, model.size / self.size) or 1.0
 
     def holds(self, models: Sequence[SelectableModel]) -> bool:
         """Whether no part of the budget is exceeded."""
-        size, seconds = sum(m.size for m in models), sum(m.seconds for m in models)
-        return len(models) <= self.count and size <= self.size and seconds <= self.seconds
+        return len(models) <= self.count and sum(m.size for m in models) <= self.size
 
 
 def choose(candidates: Sequence[SelectableModel], budget: Budget) -> list[SelectableModel]:
@@ -140,27 +122,12 @@ FILES = (MODEL, CASE, WEIGHTS, TOLERANCES, RUNNER_CONFIG)
 DATA = "test_data_set_*/*.pb"
 
 
-def measured(
-    test: TestFolder, name: str, runners: Sequence[BackendRunner]
-) -> SelectableModel | None:
-    """A test with its features, size and time; None if every compiler calls it unsupported.
-
-    Raises: Unreadable, RunnerError.
-    """
+def measured(test: TestFolder, name: str) -> SelectableModel:
+    """A test with its features and size. Raises: NotTensors, Unreadable."""
     case = test.case()
     graph = case.graph if case else model_graph(test.path / MODEL)
-    seconds, passes, refused = 0.0, [], 0
-    for runner in runners:
-        model = case.source(runner.reads) if case else test.model()
-        outcomes = runner.run(model, test.data_sets()[0].inputs)
-        refused += all(o.kind is OutcomeKind.UNSUPPORTED for o in outcomes)
-        seconds += sum(sum(o.seconds.values()) for o in outcomes)
-        changed = runner.changed_passes(model, outcomes[-1].level) if outcomes[-1].ok else ()
-        passes += [f"{runner.name}: {name}" for name in sorted({*(changed or ())})]
-    if runners and refused == len(runners):
-        return None
     size = sum(path.stat().st_size for path in _files(test))
-    return SelectableModel(name, covered(graph, passes), size, seconds, test)
+    return SelectableModel(name, covered(graph), size, test)
 
 
 def copy_test(test: TestFolder, place: Path) -> None:
@@ -205,32 +172,25 @@ class Selection:
     tests: Sequence[str]
     sources: int
     size: int
-    seconds: float
     coverage: Mapping[str, Sequence[int]]
 
 
-def _gathered(
-    folders: Sequence[Path], runners: Sequence[BackendRunner], note: Note, steps: Steps
-) -> list[SelectableModel]:
-    """The tests in folders with their coverage, measured on compilers. note: receives why a test is
-    left out.
+def _gathered(folders: Sequence[Path], note: Note, steps: Steps) -> list[SelectableModel]:
+    """The tests in folders with their coverage. note: receives why a test is left out.
 
-    Raises: Unreadable if there is none; Unreadable, RunnerError.
+    Raises: Unreadable if there is none, or one is damaged.
     """
     tests = [test for folder in folders for test in find_tests(folder)]
     if not tests:
         raise Unreadable(f"there is no test in {', '.join(map(str, folders))}")
-    sources, refused = [], 0
+    sources = []
     with steps("models", len(tests)) as advance:
         for test, name in names_for(tests):
-            source = None
             try:
-                source = measured(test, name, runners)
+                sources.append(measured(test, name))
             except NotTensors as error:
                 note(f"{test.name} is left out: {error}")
-            sources += [source] if source else []
-            refused += source is None
-            advance(f"{refused} left out" if refused else "")
+            advance("")
     return sources
 
 
@@ -238,41 +198,27 @@ def select(
     out: Path,
     folders: Sequence[Path],
     budget: Budget,
-    registry: BackendRegistry,
-    specs: Sequence[BackendSpec],
+    script: str,
     note: Note,
     steps: Steps,
 ) -> Selection:
-    """Copies those tests in folders into a new one that cover most; they run on some backends.
+    """Copies those tests in folders into a new one that cover most. script: test_models.py.
 
-    Raises: Unreadable if there is no test, `out` is in use, or nothing fits; Unreadable,
-    RunnerError, OSError.
+    Raises: Unreadable if there is no test, `out` is in use, or nothing fits; OSError.
     """
-    check_unused(out)  # before compilers measure every model
-    with ExitStack() as stack:
-        runners = [stack.enter_context(BackendRunner(spec, registry)) for spec in specs]
-        sources = _gathered(folders, runners, note, steps)
+    check_unused(out)
+    sources = _gathered(folders, note, steps)
     chosen = choose(sources, budget)
     if not chosen:
         raise Unreadable("not a single test fits into the budget")
     about = {"schema": SCHEMA, "license": LICENSE, "sources": list(map(provenance, folders))}
-    begin(out, models_under_pytest(registry, specs, note))
+    begin(out, script)
     for model in chosen:
         copy_test(model.test, out / model.name)
-    result = Selection(
-        [c.name for c in chosen],
-        len(sources),
-        sum(c.size for c in chosen),
-        sum(c.seconds for c in chosen),
-        coverage_table([c.features for c in chosen], [s.features for s in sources]),
-    )
-    selected = {
-        "tests": list(result.tests),
-        "bytes": result.size,
-        "coverage": dict(result.coverage),
-    }
-    write_manifest(out, {**about, **selected})
-    return result
+    coverage = coverage_table([c.features for c in chosen], [s.features for s in sources])
+    names, size = [c.name for c in chosen], sum(c.size for c in chosen)
+    write_manifest(out, {**about, "tests": names, "bytes": size, "coverage": coverage})
+    return Selection(names, len(sources), size, coverage)
 
 
 def provenance(folder: Path) -> dict[str, object]:

@@ -8,7 +8,7 @@ runner use the same form: |actual - expected| <= atol + rtol |expected|.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,19 +17,11 @@ from nnfuzz.base.reading import Json
 from nnfuzz.compare.edges import enclosure
 from nnfuzz.compare.envelope import Envelope
 from nnfuzz.corpus.layout import Entry, Tolerance
-from nnfuzz.corpus.producers import ListInstances, ListKeys, MakeEntry
+from nnfuzz.corpus.producers import MakeEntry
 from nnfuzz.ir.dtypes import plain
-from nnfuzz.ir.features import features
-from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.sandbox.job import Report, Service, does
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
-from nnfuzz.testcase.identity import Probe
 from nnfuzz.testcase.producer import Producer
-
-MISSES, MOST_INSTANCES = 8, 32
-"""Models of one signature in a row that show no new value of an attribute, after which no more are
-tried; how many are tried at most."""
-
 
 QUANTILES = np.linspace(0.0, 1.0, 9)
 """Quantiles of the relative radii, which are the values of rtol that are tried."""
@@ -48,32 +40,10 @@ class CorpusService(Service):
         """cache: as a Producer has it."""
         self.producer = Producer(seed, CaseConfig.from_json(config), cache)
 
-    @does(ListKeys)
-    def keys(self, job: ListKeys, report: Report) -> list[SupportKey]:
-        signatures = self.producer.signatures().items()
-        return [SupportKey.parse(f"{name}:{key}") for name, keys in signatures for key in keys]
-
-    @does(ListInstances)
-    def instances(self, job: ListInstances, report: Report) -> list[int]:
-        return list(self._instances(job.key, report))
-
     @does(MakeEntry)
     def make(self, job: MakeEntry, report: Report) -> Entry | NotProduced:
         made = self.producer.made(job.test, report)
         return self._entry(made, report) if isinstance(made, TestCase) else made
-
-    def _instances(self, key: SupportKey, report: Report) -> Iterator[int]:
-        covered: set[str] = set()
-        misses = 0
-        for number in range(MOST_INSTANCES):
-            made = self.producer.made(Probe(key, number), report)
-            values = features(made.graph).attribute_values() if isinstance(made, TestCase) else ()
-            misses = 0 if not covered.issuperset(values) else misses + 1
-            if misses == MISSES:
-                return
-            if not misses:
-                covered.update(values)
-                yield number
 
     def _entry(self, case: TestCase, report: Report) -> Entry | NotProduced:
         """The case with tolerances; NotProduced where its outputs cannot be compared."""

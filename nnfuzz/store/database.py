@@ -23,6 +23,8 @@ from nnfuzz.base.writing import as_json
 SCHEMA = 12
 FILE = "campaign.sqlite"
 LOCK = "campaign.lock"
+RESCUED = "campaign.rescued.sqlite"
+"""The rows of a campaign whose file was lost while it ran."""
 FOLDERS = FINDINGS, SUSPECTS, DUPLICATES = "findings", "suspects", "duplicates"
 """Where the folders of findings are, below the campaign's."""
 
@@ -154,6 +156,10 @@ class Database:
         self.folder = folder
         self.connection = connection
         self._lock = lock
+        self._identity: tuple[int, int] | None = None
+        """Device and number of the file that is written to; None if it is only read."""
+        self._size = 0
+        self._is_lost = False
 
     @classmethod
     def create(cls, folder: Path, config: Mapping[str, object]) -> Self:
@@ -228,6 +234,8 @@ class Database:
             self._check_whole()
             self.connection.execute("PRAGMA journal_mode = WAL")
             self.connection.execute("PRAGMA synchronous = NORMAL")
+            about = path.stat()
+            self._identity, self._size = (about.st_dev, about.st_ino), about.st_size
 
     def _check_whole(self) -> None:
         """Pages, types, and that the folders that are moved and deleted are the campaign's.
@@ -257,6 +265,9 @@ class Database:
                 self.flush()
         finally:
             self.connection.close()
+            if self._is_lost:  # else SQLite would take the logs for those of the rescued file
+                for end in ("-wal", "-shm"):
+                    (self.folder / f"{FILE}{end}").unlink(missing_ok=True)
             if self._lock:
                 self._lock.close()
 
@@ -299,9 +310,37 @@ class Database:
         self.connection.execute(query, values)
 
     def flush(self) -> None:
-        """Keeps all changes for good, whatever happens to the process."""
+        """Keeps all changes for good, whatever happens to the process.
+
+        Raises: StoreError, once, if somebody has deleted, replaced or cut off the file meanwhile.
+        """
         if self.connection.in_transaction:
             self.connection.execute("COMMIT")
+        if self._identity and not self._is_lost and (lost := self._lost()):
+            self._is_lost = True
+            raise StoreError(f"{self.folder / FILE} {lost} while the campaign ran: {self._saved()}")
+
+    def _lost(self) -> str:
+        """What has happened to the file on the disk; "" if it is the one that is written to."""
+        try:
+            about = (self.folder / FILE).stat()
+        except OSError:
+            return "was deleted"
+        before, self._size = self._size, about.st_size
+        if (about.st_dev, about.st_ino) != self._identity:
+            return "was replaced"
+        return "was cut off" if about.st_size < before else ""
+
+    def _saved(self) -> str:
+        """Writes what this process still has of the file beside it; returns what to do then."""
+        place = self.folder / RESCUED
+        try:
+            with contextlib.closing(sqlite3.connect(place)) as db:
+                self.connection.backup(db)
+            return f"its rows are in {place}; --resume goes on once that has the file's name"
+        except DAMAGE:
+            place.unlink(missing_ok=True)
+            return "its rows are lost, the folders of its findings are whole"
 
     def value(self, query: str, *values: SqlValue) -> Any:
         """Returns the one value of a query that has one."""

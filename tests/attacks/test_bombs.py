@@ -109,7 +109,7 @@ def test_what_a_file_does_to_a_command_is_told_in_one_line(block, told):
 def test_a_command_ends_as_its_child_does():
     assert limited("print('x'); sys.exit(4)").returncode == 4
     assert limited("print('x')").stdout == "x\n"
-    assert limited("os.kill(os.getpid(), signal.SIGTERM)").returncode == -signal.SIGTERM
+    assert limited("os.kill(os.getpid(), signal.SIGHUP)").returncode == -signal.SIGHUP
     assert limited("print(os.getppid() == int(open('/proc/self/stat').read().split()[3]))").stdout
 
 

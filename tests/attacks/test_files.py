@@ -19,7 +19,7 @@ from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base import untrusted
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.untrusted import below, read_bytes, read_model
-from nnfuzz.cli.consent import Consent, remember
+from nnfuzz.cli.consent import Consent
 from nnfuzz.cli.main import application, run
 from nnfuzz.findings.folder import read_finding
 from nnfuzz.findings.report import tracker_report
@@ -381,16 +381,11 @@ def test_a_plugin_of_a_campaign_is_not_run(trap, tmp_path, command):
         assert code == 2 and f"add --plugin {file}" in told and not mark.exists()
 
 
-def test_a_plugin_runs_once_it_was_named(trap, tmp_path):
+def test_a_plugin_runs_only_if_the_command_names_it(trap, tmp_path):
     file, _ = trap
     folder = samples.finding_folder(tmp_path / "f", plugins=(str(file),))
     assert read_finding(folder, Consent(folder)).config["plugins"] == []
     assert read_finding(folder, Consent(folder, [file])).config["plugins"] == [str(file)]
-    remember([file])
-    copy = folder / file.name
-    assert read_finding(folder, Consent(folder)).config["plugins"] == [str(copy)]
-    copy.write_text(copy.read_text() + "# and more\n")
-    assert read_finding(folder, Consent(folder)).config["plugins"] == []
 
 
 def test_settings_that_are_only_read_name_no_plugin(trap, tmp_path, command, monkeypatch):

@@ -50,7 +50,6 @@ def baits(tmp_path, monkeypatch):
     here.mkdir()
     put_baits(here, ran)
     monkeypatch.chdir(here)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
     return here, ran
 

@@ -6,12 +6,14 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from nnfuzz.bugs.adding import CAMPAIGN, Adder, AdditionKind
 from nnfuzz.bugs.bug import BugError, BugState
 from nnfuzz.bugs.exporting import node_test, pytest_file
 from nnfuzz.bugs.ledger import Ledger, known_bugs
+from nnfuzz.corpus.layout import find_tests
 from nnfuzz.findings.folder import finding_script, read_finding, write_finding
 from nnfuzz.store.store import FILE
 from tests.bugs.conftest import BUG, TODAY, scripted
@@ -149,25 +151,24 @@ def test_what_cannot_run_is_skipped_and_files_come_along(ledger, tmp_path):
 
 def test_a_bug_without_a_script_is_refused(ledger, tmp_path):
     ledger.script("numpy/pow").unlink()
-    for export in (node_test, lambda *which: pytest_file(*which, False)):
-        with pytest.raises(BugError, match=r"has no repro\.py"):
-            export(ledger, "numpy/pow", tmp_path)
+    with pytest.raises(BugError, match=r"has no repro\.py"):
+        pytest_file(ledger, "numpy/pow", tmp_path, False)
 
 
-def test_a_node_test_has_model_and_data(book, tmp_path):
-    folder = node_test(book, "planted/wrong", tmp_path / "node")
-    assert folder.name == "test_wrong"
-    files = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
-    assert files == {
-        "model.onnx",
-        "test_data_set_0/input_0.pb",
-        "test_data_set_0/output_0.pb",
-    }
+def test_a_node_test_has_model_and_data(adder, campaign, tmp_path):
+    *_, added = adder.add_all(campaign)
+    folder = node_test(adder.ledger, added.name, tmp_path / "node")
+    (test,) = find_tests(tmp_path / "node")
+    assert test.path == folder and folder.name.startswith("test_mismatch")
+    own, back = read_finding(adder.ledger.place(added.name)).case, test.case()
+    for before, after in ((own.inputs, back.inputs), (own.expected, back.expected)):
+        assert before and before.keys() == after.keys()
+        assert all(np.array_equal(before[name], after[name]) for name in before)
     with pytest.raises(BugError, match="exists already"):
-        node_test(book, "planted/wrong", tmp_path / "node")
+        node_test(adder.ledger, added.name, tmp_path / "node")
 
 
-def test_a_script_without_a_model_gives_no_node_test(ledger, tmp_path):
+def test_a_bug_without_a_finding_gives_no_node_test(ledger, tmp_path):
     with pytest.raises(BugError, match="it has no model"):
         node_test(ledger, "numpy/pow", tmp_path / "node")
     assert not (tmp_path / "node" / "test_pow").exists()

@@ -5,12 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nnfuzz.cli.consent import Consent, _remembered, remember
-
-
-@pytest.fixture(autouse=True)
-def _forgetful(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+from nnfuzz.cli.consent import Consent, importable
 
 
 @pytest.fixture
@@ -21,26 +16,9 @@ def plugin(tmp_path):
     return file
 
 
-def copied(plugin, folder):
-    folder.mkdir()
-    for file in plugin.parent.glob("*.py"):
-        (folder / file.name).write_bytes(file.read_bytes())
-    return folder / plugin.name
-
-
-def test_a_copy_of_what_was_used_before_may_run(plugin, tmp_path):
-    copy = copied(plugin, tmp_path / "f")
-    assert Consent(tmp_path)(str(copy)) == ""
-    remember([plugin])
-    plugin.unlink()
-    assert Consent(tmp_path)(str(copy)) == str(copy)
-
-
-def test_a_copy_beside_another_helper_is_another_program(plugin, tmp_path):
-    copy = copied(plugin, tmp_path / "f")
-    remember([plugin])
-    (copy.parent / "helper_of_mine.py").write_text("evil = 1\n")
-    assert Consent(tmp_path)(str(copy)) == ""
+def test_a_copy_of_what_a_folder_names_runs_only_if_it_is_given(plugin, tmp_path):
+    assert Consent(tmp_path)(str(plugin)) == ""
+    assert Consent(tmp_path, [plugin])(str(plugin)) == str(plugin)
 
 
 def test_a_given_plugin_replaces_the_one_of_its_name(plugin, tmp_path):
@@ -48,9 +26,7 @@ def test_a_given_plugin_replaces_the_one_of_its_name(plugin, tmp_path):
     assert consent("/gone/mine.py") == str(plugin) and not consent.refused
 
 
-def test_a_path_that_is_no_file_is_neither_kept_nor_advised(tmp_path):
-    remember([tmp_path / "missing.py"])
-    assert _remembered() == set()
+def test_a_path_that_is_no_file_is_not_advised(tmp_path):
     consent = Consent(tmp_path)
     assert consent(str(tmp_path / "missing.py")) == ""
     message = str(consent.error())
@@ -67,7 +43,7 @@ def test_a_module_that_only_the_working_directory_has_is_found_behind_all_others
     monkeypatch.chdir(plugin.parent)
     before = [*sys.path]
     monkeypatch.setattr(sys, "path", [*before])
-    remember([plugin, Path("json")])
+    importable([plugin, Path("json")])
     assert sys.path == before
-    remember([Path("mine")])
+    importable([Path("mine")])
     assert sys.path == [*before, str(plugin.parent)]

@@ -1,6 +1,5 @@
 """Corpora are generated, by several producers."""
 
-import itertools
 import json
 from dataclasses import dataclass, replace
 
@@ -14,7 +13,6 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.corpus.generate import MAX_FAILURES, CorpusPlan, fill, supported_only
 from nnfuzz.corpus.layout import Entry, find_tests, write_test
 from nnfuzz.corpus.producers import Producers
-from nnfuzz.ir.features import features
 from nnfuzz.testcase.case import CaseConfig, NotProduced
 from nnfuzz.testcase.identity import Numbered
 
@@ -45,20 +43,6 @@ def test_fills_and_says_what_was_skipped(produce, tmp_path):
     assert (manifest["seed"], manifest["config"]) == (7, {"nodes": 2})
     assert manifest["license"] == "Apache-2.0"
     assert "README.md" in {p.name for p in (tmp_path / "c").iterdir()}
-
-
-def test_models_may_be_chosen_one_by_one(produce, tmp_path):
-    plan = replace(PLAN, count=99, tests=tuple(Numbered(7, index) for index in (0, 2, 9, 5)))
-    list(fill(tmp_path / "c", plan, produce))
-    manifest = json.loads((tmp_path / "c" / "manifest.json").read_text())
-    assert [name[-1:] for name in manifest["tests"]] == ["0", "9"]
-    assert manifest["skipped"] == {"2": "inputs", "5": "inputs"}
-
-
-def test_models_that_are_too_large_are_passed_over(produce, tmp_path):
-    with pytest.raises(Unreadable, match=r"too large: .* bytes are more than 10"):
-        list(fill(tmp_path / "c", replace(PLAN, most_bytes=10), produce))
-    assert not (tmp_path / "c").exists()
 
 
 def test_hopeless_settings_end(tmp_path):
@@ -154,19 +138,3 @@ def test_entries_pass_the_checker_and_come_back_with_tolerances(made, tmp_path):
         told = test.tolerances()
         assert told.of(next(iter(first.outputs))) is not None
         assert (test.path / "config.txt").read_text().startswith("per_sample_tolerance:")
-
-
-def test_single_operators_show_every_mode():
-    with Producers(0, as_json(replace(CONFIG, operators=("Pad",))), 2) as producers:
-        keys = [
-            key for key in producers.signatures() if "float32" in key.dtypes or "int8" in key.dtypes
-        ]
-        found = list(itertools.chain.from_iterable(producers.instances(keys)))
-        shown = set()
-        for entry in producers.entries(found):
-            assert isinstance(entry, Entry) and len(entry.case.graph.nodes) == 1
-            assert features(entry.case.graph).attribute_values() - shown
-            shown |= features(entry.case.graph).attribute_values()
-    for dtype in ("float32", "int8"):
-        modes = {text.rpartition("=")[2] for text in shown if f"({dtype}) mode=" in text}
-        assert {'"constant"', '"reflect"', '"edge"'} <= modes

@@ -14,10 +14,9 @@ from onnx import TensorProto, helper
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base.reading import Unreadable
-from nnfuzz.corpus.generate import pytest_file
+from nnfuzz.corpus.generate import models_under_pytest
 from nnfuzz.corpus.layout import NotTensors, TestFolder, find_tests, write_test
-from nnfuzz.corpus.results import KnownTestFailures, junit_xml, results_page
-from nnfuzz.corpus.results import parse_known as parse
+from nnfuzz.corpus.results import junit_xml, results_page
 from nnfuzz.corpus.select import copy_test
 from nnfuzz.corpus.verify import LevelResult, Status
 from tests.command import nnfuzz
@@ -163,7 +162,7 @@ SKIPPED = LevelResult("test_b", "tvm", "O3", Status.SKIPPED, "unsupported: Pad|x
 
 def test_the_summary_shows_what_matters_and_nothing_breaks_it():
     hostile = LevelResult("t`|<b>", "tvm", "O0", Status.FAILED, "a | b\n<script>", kind="mismatch")
-    known = KnownTestFailures(parse("*", "known.txt")).judge(FAILED)
+    known = replace(FAILED, status=Status.KNOWN)
     text = results_page([hostile, PASSED, SKIPPED, known], "models: tvm", ["expired: x"])
     assert "| tvm | O0 | 0 | 1 | 0 | 0 |" in text and "<script>" not in text
     failures = text.partition("### Failures")[2].partition("<details>")[0]
@@ -250,14 +249,14 @@ def test_what_is_not_installed_is_skipped(models, absent):
 def test_it_runs_the_compiler_that_is_asked_for(name):
     registry = BackendRegistry.discover()
     spec = registry.parse(name)
-    text = pytest_file([spec], registry)
+    text = models_under_pytest(registry, spec, pytest.fail)
     compile(text, "test_models.py", "exec")
     assert f"under {name}:" in text and "nnfuzz" not in text
     assert f"LEVELS = {list(registry.get(name).default_levels())!r}" in text
     assert re.search(rf"^ +(import|from) {name}\b", text, re.MULTILINE)
 
 
-def test_a_compiler_without_a_program_of_its_own_gives_none(tmp_path):
+def test_a_compiler_without_a_program_of_its_own_makes_way_for_the_usual_one(tmp_path):
     plugin = tmp_path / "silent.py"
     plugin.write_text(
         "from nnfuzz.backend.contract import Backend\n\n\nclass Silent(Backend):\n"
@@ -267,4 +266,6 @@ def test_a_compiler_without_a_program_of_its_own_gives_none(tmp_path):
         "    def build(self, module, level):\n        return None\n"
     )
     registry = BackendRegistry.discover([plugin])
-    assert pytest_file([registry.parse("silent")], registry) == ""
+    notes = []
+    text = models_under_pytest(registry, registry.parse("silent"), notes.append)
+    assert "silent offers no program" in notes[0] and "under onnxruntime:" in text

@@ -14,7 +14,6 @@ from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.bugs.adding import Adder
 from nnfuzz.bugs.bug import BugState
 from nnfuzz.bugs.ledger import Ledger
-from nnfuzz.cli.consent import remember
 from nnfuzz.findings.folder import write_finding
 from tests.bugs.conftest import TODAY
 from tests.command import told
@@ -124,6 +123,5 @@ def test_the_plugin_of_a_finding_names_the_tracker(tmp_path, finding_of):
     folder = write_finding(tmp_path / "finding", found, "")
     code, shown = run(folder, "--tracker", "hasty")
     assert code == 2 and f"add --plugin {folder / plugin.name} if you trust it" in shown
-    remember([plugin])
-    code, shown = run(folder, "--tracker", "hasty")
+    code, shown = run(folder, "--tracker", "hasty", "--plugin", plugin)
     assert code == 0 and "### What happens\n" in shown

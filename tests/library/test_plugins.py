@@ -116,7 +116,6 @@ def test_a_finding_of_what_a_script_registers_works_in_another_process(tmp_path,
     script.write_text(
         "from pathlib import Path\n" + begin + textwrap.indent(textwrap.dedent(SAVING), "        ")
     )
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
     def running(*command, cwd=Path("/")):
         return subprocess.run(
@@ -144,7 +143,9 @@ def test_a_finding_of_what_a_script_registers_works_in_another_process(tmp_path,
     assert refused.returncode == 2 and f"add {advice} " in refused.stderr
     again = running("-m", "nnfuzz", "replay", folder, *advice.split())
     assert again.returncode == 1 and "reproduced" in again.stdout, again.stdout + again.stderr
-    small = running("-m", "nnfuzz", "reduce", folder, "--budget", "3", "--workers", "1")
+    small = running(
+        "-m", "nnfuzz", "reduce", folder, *advice.split(), "--budget", "3", "--workers", "1"
+    )
     assert small.returncode == 1, small.stdout + small.stderr
     assert (folder / "reduced" / "mycompiler.py").is_file()
 

@@ -9,6 +9,7 @@ import pytest
 from nnfuzz.records.rows import (
     TestRow,
 )
+from nnfuzz.store.database import RESCUED
 from nnfuzz.store.store import FILE, Store, StoreError
 
 
@@ -68,3 +69,38 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path):
     with pytest.raises(StoreError, match="holds other files"):
         Store.create(tmp_path, {})
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def delete(file):
+    file.unlink()
+
+
+def replace_whole(file):
+    other = file.with_name("other")
+    other.write_bytes(file.read_bytes())
+    other.rename(file)
+
+
+def cut_off(file):
+    with file.open("r+b") as opened:
+        opened.truncate(file.stat().st_size // 2)
+
+
+@pytest.mark.parametrize(
+    ("damage", "what"),
+    [(delete, "was deleted"), (replace_whole, "was replaced"), (cut_off, "was cut off")],
+)
+def test_a_file_that_is_lost_in_mid_run_is_told_at_the_next_transaction(damage, what, tmp_path):
+    folder = tmp_path / "campaign"
+    with Store.create(folder, {"seed": 1}) as store:
+        store.set_meta("kept", 7)
+        store.flush()
+        damage(folder / FILE)
+        store.set_meta("last", 8)
+        with pytest.raises(StoreError, match=f"{what} while the campaign ran: its rows are in"):
+            store.flush()
+        store.flush()  # it is told once: the summary can be written
+    (folder / RESCUED).rename(folder / FILE)
+    assert not [*folder.glob(f"{FILE}-*")]
+    with Store.open(folder) as store:
+        assert (store.meta("kept"), store.meta("last")) == (7, 8)

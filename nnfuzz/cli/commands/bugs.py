@@ -18,7 +18,7 @@ from nnfuzz.bugs.adding import Adder, AdditionKind
 from nnfuzz.bugs.bug import NAMES, Bug, BugError, BugState, bug_of, bug_text
 from nnfuzz.bugs.checking import NEWS, BugChange, Checked, Checker, Interpreters
 from nnfuzz.bugs.exporting import node_test, pytest_file
-from nnfuzz.bugs.ledger import Ledger
+from nnfuzz.bugs.ledger import Ledger, leader
 from nnfuzz.cli.campaigns import known_occurrences
 from nnfuzz.cli.consent import Consent
 from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK, UsageError, tell, writing
@@ -145,7 +145,11 @@ def set_(
     """
     book = Ledger.opened(ledger)
     with writing(ledger), book.locked(tell):
-        book.put(bug, _changed(book.bug(bug), fields))
+        changed = _changed(book.bug(bug), fields)
+        bugs = {**book.bugs(), bug: changed} if changed.duplicate_of else {bug: changed}
+        if bugs[leader(bugs, bug)].duplicate_of:
+            raise UsageError(f"duplicate_of: {changed.duplicate_of} is no bug, or leads to {bug}")
+        book.put(bug, changed)
 
 
 def _changed(bug: Bug, fields: list[str]) -> Bug:
@@ -249,7 +253,7 @@ def export(
     nnfuzz bugs export onnxruntime/mismatch-reducesum-2f0367 --out tests
 
     A test runs the bug's script, which is put into a folder beside it. A bug without a script, or
-    for node tests without a model, is skipped with a message; exit code 1 if nothing was written.
+    for node tests without a finding, is skipped with a message; exit code 1 if nothing was written.
     """
     if style not in (PYTEST, NODE_TEST):
         raise UsageError(f"there is no style {style!r}: {PYTEST}, {NODE_TEST}")

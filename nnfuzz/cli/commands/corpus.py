@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -33,16 +32,13 @@ from nnfuzz.cli.errors import (
     FINDINGS,
     NOT_COMPARED,
     OK,
-    UsageError,
     listed,
-    spoken,
     tell,
     write_json,
     writing,
 )
 from nnfuzz.cli.options import (
     AMOUNT,
-    MODELS,
     OTHERS,
     PART,
     REPORTED,
@@ -66,7 +62,7 @@ from nnfuzz.corpus.generate import (
 )
 from nnfuzz.corpus.layout import LICENSE, Entry, TestFolder, tests_in
 from nnfuzz.corpus.producers import Producers
-from nnfuzz.corpus.results import KnownTestFailures, LevelResult, load_known, to_json
+from nnfuzz.corpus.results import LevelResult, excused, to_json
 from nnfuzz.corpus.results import baseline as read_baseline
 from nnfuzz.corpus.select import KINDS, Budget, Selection
 from nnfuzz.corpus.select import select as select_models
@@ -99,20 +95,6 @@ def generate(
         AMOUNT.option("Models to write [default: 100].", "N", min=1),
     ] = None,
     backend: Backends = None,
-    singles: Annotated[
-        bool,
-        MODELS.flag(
-            "Models of one operator: every operator, dtype and value of an attribute once; "
-            "as many as that takes, unless --count says how many at most.",
-            "--singles",
-        ),
-    ] = False,
-    max_bytes: Annotated[
-        int | None,
-        AMOUNT.option(
-            "Pass over models that take more with their data: 64k, 1M [default: any].", SIZE
-        ),
-    ] = None,
     plugin: Plugins = None,
 ) -> None:
     """Write a folder of models with inputs and reference outputs, as ONNX's backend tests.
@@ -132,26 +114,23 @@ def generate(
     registry = BackendRegistry.discover(plugins)
     specs = chosen_backends(registry, backend, tell) if backend else ()
     own = {"plugins": tuple(map(plugin_name, plugins)), "refused": known_refusals(registry, specs)}
-    usual, seed = {"exporter": "direct"} if singles else {}, given.pop("seed", 0)
-    config = corpus_config({**usual, **own, **given}, registry, specs)
+    seed = given.pop("seed", 0)
+    config = corpus_config({**own, **given}, registry, specs)
     foreign = " AND LicenseRef-seed-models" if config.seed_models else ""
     plan = CorpusPlan(
-        count or (sys.maxsize if singles else DEFAULT_COUNT),
+        count or DEFAULT_COUNT,
         seed,
         as_json(config),
         {},
-        max_bytes or 0,
-        extra={"singles": True} if singles else {},
         license=f"{LICENSE}{foreign}",
-        script=models_under_pytest(registry, specs, tell),
+        script=models_under_pytest(registry, next(iter(specs), None), tell),
     )
     with writing(out), ExitStack() as stack:
         runners = [stack.enter_context(BackendRunner(spec, registry)) for spec in specs]
         versions = {k: v for runner in runners for k, v in runner.versions().items()}
         pool = Producers(seed, plan.config, default_workers(), cache_folder())
         producers = stack.enter_context(pool)
-        tests = _singles(producers) if singles else ()
-        plan = replace(plan, versions={**library_versions(), **versions}, tests=tests)
+        plan = replace(plan, versions={**library_versions(), **versions})
         models, skipped = _filled(out, plan, producers, runners)
     _report_corpus(out, models, skipped)
     raise typer.Exit(OK)
@@ -172,17 +151,6 @@ def _report_corpus(out: Path, models: int, skipped: Sequence[NotProduced]) -> No
         )
 
 
-def _singles(producers: Producers) -> tuple[TestId, ...]:
-    """The models of one operator that show everything."""
-    tests: list[TestId] = []
-    keys = producers.signatures()
-    with steps("signatures", len(keys)) as advance:
-        for instances in producers.instances(keys):
-            tests += instances
-            advance(f"{len(tests)} models")
-    return tuple(tests)
-
-
 def _filled(
     out: Path, plan: CorpusPlan, producers: Producers, runners: Sequence[BackendRunner]
 ) -> tuple[int, list[NotProduced]]:
@@ -190,7 +158,7 @@ def _filled(
         return supported_only(producers.entries(tests), runners)
 
     models, skipped = 0, list[NotProduced]()
-    with steps("models", min(plan.count, len(plan.tests) or plan.count)) as advance:
+    with steps("models", plan.count) as advance:
         for made in fill(out, plan, produce):
             if isinstance(made, NotProduced):
                 skipped.append(made)
@@ -240,14 +208,6 @@ def verify(
     ],
     level: Levels = None,
     plugin: Plugins = None,
-    known: Annotated[
-        Path | None,
-        REPORTED.option(
-            "Failures that do not count: in each line the name of a test, with * and ?, then "
-            "backend=, level= or kind=.",
-            "FILE",
-        ),
-    ] = None,
     baseline: Annotated[
         Path | None,
         REPORTED.option("An earlier file of --results: failures in it do not count.", "FILE"),
@@ -280,18 +240,18 @@ def verify(
 
     Models that nnfuzz generate has written are judged by the error envelope of their graph, others
     by the tolerances of their data.json or usual ones. A model that the compiler itself calls
-    unsupported is skipped. Exit codes: 0 nothing fails but known failures, 1 a model fails or could
-    not be run, 2 wrong usage, 3 a fault of nnfuzz itself, 4 nothing that ran could be compared.
+    unsupported is skipped. Exit codes: 0 nothing fails but what failed in the baseline, 1 a model
+    fails or could not be run, 2 wrong usage, 3 a fault of nnfuzz itself, 4 nothing that ran could
+    be compared.
     """
     earlier = read_baseline(baseline) if baseline is not None else {}
-    expected = KnownTestFailures(load_known(known) if known is not None else (), earlier)
     spec = BackendRegistry.discover(plugin or []).parse(backend)
     tests = [test for index, test in enumerate(tests_in(folder)) if part.owns(index)]
     verified = run_corpus(
         tests,
         spec,
         listed(level),
-        expected.judge,
+        partial(excused, earlier),
         time or math.inf,
         _show,
         steps,
@@ -391,38 +351,25 @@ def select(
     ],
     count: Annotated[int | None, AMOUNT.option("Take at most so many models.", "N", min=1)] = None,
     max_bytes: Annotated[int | None, AMOUNT.option("At most so many bytes of files.", SIZE)] = None,
-    max_time: Annotated[
-        float | None, AMOUNT.option("At most this long in the compilers of --backend.", DURATION)
-    ] = None,
-    backend: Backends = None,
-    plugin: Plugins = None,
 ) -> None:
     """Copy those models into a new folder that cover most, under a budget.
 
     \b
     nnfuzz select models --count 100 --out few
-    nnfuzz select models --backend tvm --max-time 2m --out two-minutes-of-tvm
+    nnfuzz select models more-models --max-bytes 5M --out small
 
-    Counted are operators, their dtypes, ranks and attributes, which operator reads which, and the
-    passes of the compilers of --backend that change something. These compilers run every model,
-    and compile it once more to list the passes; models that none of them supports are left out.
+    Counted are operators, their dtypes, ranks and attributes, and which operator reads which.
     """
-    if max_time is not None and not backend:
-        raise UsageError("--max-time is the time of a compiler: add --backend NAME")
-    budget = Budget(count or math.inf, max_bytes or math.inf, max_time or math.inf)
-    registry = BackendRegistry.discover(plugin or [])
-    specs = chosen_backends(registry, backend) if backend else ()
+    budget = Budget(count or math.inf, max_bytes or math.inf)
+    script = models_under_pytest(BackendRegistry.discover(), None, tell)
     with writing(out):
-        selection = select_models(out, models, budget, registry, specs, tell, steps)
+        selection = select_models(out, models, budget, script, tell, steps)
     _report(out, selection)
     raise typer.Exit(OK)
 
 
 def _report(out: Path, selection: Selection) -> None:
-    kept_models = (
-        f"{len(selection.tests)} of {selection.sources} models in {out}, {selection.size:,} bytes"
-    )
-    took = f", {spoken(selection.seconds)} of the compilers" if selection.seconds else ""
-    typer.echo(kept_models + took)
-    for kind, (kept, whole) in selection.coverage.items():
-        typer.echo(f"{kept:>7} of {whole} ({kept / whole:.0%}) {KINDS[kind]}")
+    kept = f"{len(selection.tests)} of {selection.sources} models in {out}"
+    typer.echo(f"{kept}, {selection.size:,} bytes")
+    for kind, (some, whole) in selection.coverage.items():
+        typer.echo(f"{some:>7} of {whole} ({some / whole:.0%}) {KINDS[kind]}")

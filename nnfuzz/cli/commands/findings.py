@@ -259,10 +259,6 @@ def file(
             "The ledger with the bugs that are filed already.", "FOLDER", "--ledger", "-l"
         ),
     ] = Path("bugs"),
-    max_open: Annotated[
-        int,
-        REPORTED.option("Refuse while this many issues of the compiler are open.", "N", min=0),
-    ] = 0,
     again: Annotated[
         bool, REPORTED.flag("Print the issue although it is filed already.", "--again")
     ] = False,
@@ -272,7 +268,7 @@ def file(
 
     \b
     nnfuzz file campaign/findings/tvm-mismatch-eaa1ca026673
-    nnfuzz file bugs/tvm/mismatch-pow-c29550 --max-open 5 > issue.md
+    nnfuzz file bugs/tvm/mismatch-pow-c29550 > issue.md
 
     The reduced finding is taken where there is one. A finding that the ledger has as filed already
     is refused with exit code 2. Nothing is sent; a note has the search for duplicates.
@@ -283,7 +279,7 @@ def file(
     book = Ledger(ledger)
     bugs = book.bugs() if ledger.is_dir() else {}
     own = bugs_of(bugs, *recognised_by({finding, folder}, registry), loaded.system)
-    if (refused := refusal(bugs, own, loaded.system, max_open)) and not again:
+    if (refused := refusal(bugs, own)) and not again:
         raise UsageError(f"{refused}; --again files it all the same")
     bug = "".join(own[:1])
     releases = bugs[bug].releases_line if bug else ""

@@ -58,9 +58,7 @@ def disrupted(
         what = kind.make(site)
     except NoPlace:
         return None
-    data = site.data
-    if data is None:
-        data = site.model.SerializeToString(deterministic=True)
+    data = site.model.SerializeToString(deterministic=True)
     fault = Fault(kind.name, what, kind.clause, site.operator)
     return Disrupted(data, site.inputs, site.valid or (model, dict(inputs)), fault)
 

@@ -1,10 +1,8 @@
-"""Faults of the file, of names and connections, of declarations, and of bodies and functions."""
+"""Faults of names and connections, of operator sets and of declarations."""
 
 from __future__ import annotations
 
-from google.protobuf.message import DecodeError
-from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
-from onnx.defs import OpSchema
+from onnx import NodeProto, ValueInfoProto, helper
 
 from nnfuzz.vary.faults.site import NoPlace, Site, kind
 
@@ -13,25 +11,6 @@ NAMES = "ONNX IR, Names Within a Graph"
 GRAPHS = "ONNX IR, Graphs"
 OPERATORS = "ONNX IR, Operators: an operator must be declared by an imported operator set"
 NOWHERE = "defined_nowhere"
-LOCAL = "local.functions"
-TRIES = 50
-
-
-@kind("Protocol Buffers, Encoding: the bytes are a sequence of well-formed fields")
-def broken_file(site: Site) -> str:
-    """The file ends in the middle of a field, or some of its bits are flipped."""
-    whole, count = site.model.SerializeToString(deterministic=True), site.choice((0, 1, 2, 8, 64))
-    for _ in range(TRIES):
-        data = bytearray(whole if count else whole[: site.rng.randrange(1, len(whole))])
-        for _ in range(count):
-            data[site.rng.randrange(len(data))] ^= 1 << site.rng.randrange(8)
-        try:
-            ModelProto.FromString(bytes(data))
-        except DecodeError:
-            site.data = bytes(data)
-            cut = f"the file ends after {len(data)} of {len(whole)} bytes"
-            return f"{count} of the file's bits are flipped" if count else cut
-    raise NoPlace
 
 
 # -- names and connections -------------------------------------------------------------------------
@@ -179,67 +158,3 @@ def impossible_type(site: Site) -> str:
 def _ends(site: Site) -> list[ValueInfoProto]:
     """The declarations of the graph's inputs and outputs."""
     return [*site.graph.input, *site.graph.output]
-
-
-# -- bodies and functions --------------------------------------------------------------------------
-
-
-def has_body(schema: OpSchema) -> bool:
-    return schema.name in ("If", "Loop", "Scan")
-
-
-def _body(site: Site) -> tuple[NodeProto, str, GraphProto]:
-    """A node with a non-empty sub-graph, the name of its attribute, and the sub-graph."""
-    owned = [(node, a.name, a.g) for node in site.nodes for a in node.attribute if a.HasField("g")]
-    return site.choice([one for one in owned if one[2].node and one[2].output])
-
-
-@kind("If, Loop and Scan: a body has as many outputs as the operator says", has_body)
-def body_with_other_outputs(site: Site) -> str:
-    """A sub-graph has one output too few or too many."""
-    node, name, body = _body(site)
-    if site.rng.random() < 0.5:
-        del body.output[-1]
-    else:
-        body.output.add().CopyFrom(body.output[-1])
-    return f"{name} of {site.at(node)} has {len(body.output)} outputs"
-
-
-@kind(f"{NAMES}: a body sees the names that are defined before its node", has_body)
-def wrong_name_in_body(site: Site) -> str:
-    """A sub-graph reads or returns an undefined value, or reads the result of its own node."""
-    node, name, body = _body(site)
-    wrong = site.choice((NOWHERE, node.output[0]))
-    if wrong == NOWHERE and site.rng.random() < 0.5:
-        body.output[0].name = wrong
-        return f"{name} of {site.at(node)} returns {wrong!r}, which nothing defines"
-    site.choice([inner for inner in body.node if inner.input]).input[0] = wrong
-    return f"{name} of {site.at(node)} reads {wrong!r}, which is not defined there"
-
-
-@kind("onnx.proto, ModelProto.functions: recursive reference is not allowed")
-def recursive_function(site: Site) -> str:
-    """A function of the model calls itself, directly or through another function."""
-    plain = [n for n in site.nodes if not n.domain and all((*n.input, *n.output)) and n.input]
-    node = site.choice([n for n in plain if not any(a.HasField("g") for a in n.attribute)])
-    ends = [f"in{i}" for i in range(len(node.input))], [f"out{i}" for i in range(len(node.output))]
-    inner = helper.make_node(node.op_type, *ends)
-    inner.attribute.extend(node.attribute)
-    _define(site, "Wrapped", ends, inner)
-    site.model.opset_import.append(helper.make_opsetid(LOCAL, 1))
-    site.at(node)
-    node.op_type, node.domain = "Wrapped", LOCAL
-    del node.attribute[:]
-    site.keep_valid()
-    called = site.choice(("Wrapped", "Other"))
-    del site.model.functions[:]
-    _define(site, "Wrapped", ends, helper.make_node(called, *ends, domain=LOCAL))
-    if called == "Other":
-        _define(site, called, ends, helper.make_node("Wrapped", *ends, domain=LOCAL))
-    return f"the function 'Wrapped' calls {called!r}, and so itself in the end"
-
-
-def _define(site: Site, name: str, ends: tuple[list[str], list[str]], node: NodeProto) -> None:
-    """Add a function of one node to the model. ends: names of its inputs and of its outputs."""
-    opsets = [helper.make_opsetid("", site.opset), helper.make_opsetid(LOCAL, 1)]
-    site.model.functions.append(helper.make_function(LOCAL, name, *ends, [node], opsets))

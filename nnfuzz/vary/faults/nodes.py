@@ -38,23 +38,6 @@ def _attribute(site: Site) -> tuple[NodeProto, OpSchema, AttributeProto]:
     raise NoPlace
 
 
-@kind(
-    f"{NODES}: the attributes must satisfy the signature of the operator",
-    lambda schema: any(a.required for a in schema.attributes.values()),
-)
-def missing_attribute(site: Site) -> str:
-    """A node lacks an attribute that its operator requires."""
-    for node, schema in site.known():
-        present = [a for a in node.attribute if a.name in schema.attributes]
-        needed = [a for a in present if schema.attributes[a.name].required]
-        if needed:
-            gone = site.choice(needed)
-            name = gone.name
-            node.attribute.remove(gone)
-            return f"{site.at(node)} lacks the attribute {name!r}, which is required"
-    raise NoPlace
-
-
 @kind(f"{NODES}: the set of attributes must satisfy the signature of the operator")
 def unknown_attribute(site: Site) -> str:
     """A node has an attribute that its operator does not define."""

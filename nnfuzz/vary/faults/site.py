@@ -22,15 +22,14 @@ class NoPlace(Exception):
 class Site:
     """A private copy of a valid model with its inputs, into which a maker puts one fault.
 
-    operator: of the node with the fault. data: the file's bytes, if they differ from `model`
-    serialised. valid: the model without the fault, and its inputs, if `keep_valid` recorded them.
+    operator: of the node with the fault. valid: the model without the fault, and its inputs, if
+    `keep_valid` recorded them.
     """
 
     model: ModelProto
     inputs: dict[str, np.ndarray]
     rng: random.Random
     operator: str = ""
-    data: bytes | None = None
     valid: tuple[bytes, dict[str, np.ndarray]] | None = None
 
     def keep_valid(self) -> None:

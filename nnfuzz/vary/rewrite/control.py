@@ -22,7 +22,6 @@ from nnfuzz.vary.rewrite.draft import (
     known_regions,
     models,
     names_in,
-    region,
     renamed_nodes,
 )
 from nnfuzz.vary.rewrite.operators import MOVED, ints
@@ -175,7 +174,6 @@ def _declared(
     nodes: Sequence[onnx.NodeProto],
     inputs: Sequence[str],
     outputs: Sequence[str],
-    attributes: Sequence[str] = (),
 ) -> str:
     """Add a function to the model; returns its name."""
     draft.needs_ir(IR_VERSION)
@@ -186,7 +184,7 @@ def _declared(
     draft.model.functions.append(
         onnx.FunctionProto(
             name=name, domain=DOMAIN, node=nodes, input=inputs, output=outputs,
-            attribute=attributes, opset_import=imports,
+            opset_import=imports,
         )
     )  # fmt: skip
     return name
@@ -238,47 +236,9 @@ def nested_function(draft: Draft, site: Region, rng: random.Random) -> None:
     site.replaced(draft, [_call(name, site.inputs, site.outputs)])
 
 
-_SIMPLE = (
-    onnx.AttributeProto.INT,
-    onnx.AttributeProto.FLOAT,
-    onnx.AttributeProto.INTS,
-    onnx.AttributeProto.FLOATS,
-    onnx.AttributeProto.STRING,
-)
-
-
-def _simple(node: onnx.NodeProto) -> list[onnx.AttributeProto]:
-    """The node's attributes that may become parameters of a function."""
-    own = node.attribute if node.domain in ("", "ai.onnx") else ()
-    return [a for a in own if a.type in _SIMPLE and not a.ref_attr_name]
-
-
-@models(FUNCTIONS, lambda draft: [i for i, n in enumerate(draft.graph.node) if _simple(n)],
-        kind=Kind.FORM)  # fmt: skip
-def function_with_attribute(draft: Draft, site: int, rng: random.Random) -> None:
-    """A node with an attribute -> a call of a function that passes the attribute on: a reference to
-    a parameter of a function has the value in the call."""
-    node, span = draft.graph.node[site], region(draft, site, site + 1)
-    chosen = rng.choice(_simple(node))
-    parameter = chosen.name if rng.random() < 0.5 else "parameter"
-    passed, (inside,) = onnx.AttributeProto(), span.nodes(draft)
-    passed.CopyFrom(chosen)
-    passed.name = parameter
-    where = [a.name for a in inside.attribute].index(chosen.name)
-    reference = onnx.AttributeProto(name=chosen.name, type=chosen.type, ref_attr_name=parameter)
-    inside.attribute[where].CopyFrom(reference)
-    outputs = [name for name in node.output if name]
-    call = _call(
-        _declared(draft, [inside], span.inputs, outputs, [parameter]), span.inputs, outputs
-    )
-    call.attribute.append(passed)
-    node.CopyFrom(call)
-
-
 RULES = (
     function,
     nested_function,
-    function_with_attribute,
     if_constant,
     loop_once,
     scan_once,

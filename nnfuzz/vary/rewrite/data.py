@@ -193,6 +193,7 @@ def computed_operand(draft: Draft, site: tuple[int, int], rng: random.Random) ->
         if dtype is not DType.INT64:
             made = emit.one("Cast", made, to=dtype.onnx)
     draft.graph.node[i].input[position] = made
+    draft.drop_unread()
     draft.put(i, emit)
 
 

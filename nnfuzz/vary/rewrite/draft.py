@@ -108,6 +108,13 @@ class Draft:
 
     # -- changes ------------------------------------------------------------------------------
 
+    def drop_unread(self) -> None:
+        """Remove the initializers that nodes read before the present step, and read no more."""
+        read = {name for node in self.graph.node for name in reads(node)} | {*self.outputs}
+        for tensor in [t for t in self.graph.initializer if t.name in self.readers]:
+            if tensor.name not in read:
+                self.graph.initializer.remove(tensor)
+
     def fresh(self, stem: str) -> str:
         """An unused name."""
         name = next(n for i in itertools.count(1) if (n := f"{stem}_{i}") not in self.taken)

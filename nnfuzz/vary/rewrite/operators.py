@@ -35,39 +35,24 @@ _WIDER = {
 }
 
 
-def of(dtypes: tuple[DType, ...], rank: int = 0, extent: int = 0) -> Admits:
-    """Accepts types by dtype, by least rank, and by the least size of some dimension."""
+def of(dtypes: tuple[DType, ...], rank: int = 0) -> Admits:
+    """Accepts types by dtype and by least rank."""
 
     def admits(type_: TensorType) -> bool:
-        sized = not extent or max(type_.sizes, default=0) >= extent
         small = type_.elements <= MOST_ELEMENTS
-        return type_.dtype in dtypes and type_.rank >= rank and sized and small
+        return type_.dtype in dtypes and type_.rank >= rank and small
 
     return admits
-
-
-def _axis(type_: TensorType, rng: random.Random, extent: int = 1) -> int:
-    return rng.choice([i for i, size in enumerate(type_.sizes) if size >= extent])
 
 
 def ints(emit: Nodes, *numbers: int) -> str:
     return emit.const([*numbers], DType.INT64)
 
 
-@values(IDENTITIES, of(_PLAIN, rank=1, extent=2), uses=["Slice"])
-def reverse_twice(emit: Nodes, x: str, type_: TensorType, rng: random.Random) -> str:
-    """x -> x reversed along an axis, twice: a Slice with step -1 is its own inverse."""
-    axis = ints(emit, _axis(type_, rng, 2))
-    for _ in range(2):
-        last, past = ints(emit, -1), ints(emit, -(1 << 31) if rng.random() < 0.5 else -(1 << 62))
-        x = emit.one("Slice", x, last, past, axis, ints(emit, -1))
-    return x
-
-
 @values(IDENTITIES, of(_PLAIN, rank=1), uses=["Concat", "Slice"])
 def slice_of_concat(emit: Nodes, x: str, type_: TensorType, rng: random.Random) -> str:
     """x -> one half of Concat(x, x): either half is x."""
-    axis = _axis(type_, rng)
+    axis = rng.randrange(type_.rank)
     size, half = type_.sizes[axis], rng.randint(0, 1)
     both = emit.one("Concat", x, x, axis=axis)
     start, end = ints(emit, half * size), ints(emit, (half + 1) * size)
@@ -298,7 +283,7 @@ def joined_with_nothing(emit: Nodes, x: str, type_: TensorType, rng: random.Rand
 
 
 RULES = (
-    reverse_twice, slice_of_concat, expand_same, cast_wider, times_one,
+    slice_of_concat, expand_same, cast_wider, times_one,
     where_never, dropout_inference, matmul_as_gemm,
     matmul_as_conv, conv_as_matmul, conv_as_unfold, batch_in_parts, batch_with_nothing,
     joined_with_nothing,

@@ -15,7 +15,6 @@ from nnfuzz.base.packed_values import PackedValue, PackingKind
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import protos
-from nnfuzz.materialize.walk import reads
 from nnfuzz.vary.rewrite.draft import Draft, Kind, Nodes, attributes, models, nodes, values
 from nnfuzz.vary.rewrite.operators import ints
 
@@ -129,10 +128,7 @@ def defaults_left_out(draft: Draft, site: int, rng: random.Random) -> None:
         node.input[own[0]] = ""
         while not node.input[-1]:
             node.input.pop()
-    read = {name for node in draft.graph.node for name in reads(node)} | {*draft.outputs}
-    for tensor in [t for t in draft.graph.initializer if t.name in draft.readers]:
-        if tensor.name not in read:
-            draft.graph.initializer.remove(tensor)
+    draft.drop_unread()
 
 
 @models(FAMILY, lambda draft: [0] if _places(draft, False) else [], kind=Kind.SPELLING)
@@ -225,6 +221,7 @@ def operand_of_other_integers(draft: Draft, site: tuple[int, int], rng: random.R
         held = protos.constant_proto(other, value.astype(dtype.numpy))
         draft.graph.initializer.append(held)
         draft.graph.node[i].input[position] = other
+        draft.drop_unread()
 
 
 STRINGS = "strings"

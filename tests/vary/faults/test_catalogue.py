@@ -4,7 +4,6 @@ import random
 
 import onnx
 import pytest
-from google.protobuf.message import DecodeError
 
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.sandbox.record import pack, unpack
@@ -42,22 +41,15 @@ def test_the_kinds_take_turns(cases):
 
 
 def test_a_test_case_is_a_function_of_seed_and_index(producer, cases):
-    for index in (3, 9, 16, 23):
+    for index in (3, 9, 16, 22):
         again = producer.produce(index)
         assert again.digest() == cases[index].digest()
-    assert producer.produce(3 + len(KINDS)).model != cases[3].model
+    assert producer.produce(9 + len(KINDS)).model != cases[9].model
 
 
 def test_a_case_survives_its_way_through_a_pipe(cases):
     for case in cases[::9]:
         assert unpack(TestCase, *pack(TestCase, case)).fault == case.fault
-
-
-def test_files_that_are_no_message_cannot_be_read(cases):
-    for case in cases:
-        if case.fault.kind == "broken-file":
-            with pytest.raises(DecodeError):
-                onnx.load_model_from_string(case.model)
 
 
 def test_what_the_checker_finds_is_not_there_before(producer):
@@ -67,14 +59,14 @@ def test_what_the_checker_finds_is_not_there_before(producer):
 
     base = producer.made(Probe(SupportKey.parse(f"direct:{key}"), 1))
     onnx.checker.check_model(base.model, full_check=True)
-    for name in ("missing-attribute", "undefined-name", "unknown-operator", "duplicate-name"):
+    for name in ("undefined-name", "unknown-operator", "duplicate-name"):
         found = disrupted(KINDS[name], base.model, base.inputs, random.Random(name))
         with pytest.raises((onnx.checker.ValidationError, onnx.shape_inference.InferenceError)):
             onnx.checker.check_model(found.model, full_check=True)
 
 
 def test_what_a_fault_needs_is_in_the_model_without_it(cases):
-    """What a compiler answers to a function or a sparse tensor is no answer to the fault."""
+    """What a compiler answers to a sparse tensor is no answer to the fault."""
     plain = {c.fault.kind: onnx.load_model_from_string(c.plain) for c in cases}
     for case in cases:
         constants = {t.name for t in plain[case.fault.kind].graph.initializer}
@@ -83,4 +75,3 @@ def test_what_a_fault_needs_is_in_the_model_without_it(cases):
     for model in plain.values():
         onnx.checker.check_model(model)  # its inference of shapes knows no sparse tensors
     assert plain["broken-sparse-tensor"].graph.sparse_initializer
-    assert plain["recursive-function"].functions
