@@ -13,11 +13,16 @@ from typing import Any
 import numpy as np
 
 from nnfuzz.backend.complaint import CompilerError, Complaint, ComplaintKind, read_complaint
-from nnfuzz.backend.contract import Backend, Program
+from nnfuzz.backend.contract import Backend, Override, Program
 
 from .issue_forms import IREE
 
-_FLAGS = ("--iree-input-demote-f64-to-f32=false", "--iree-llvmcpu-target-cpu=host")
+_OVERRIDES = (
+    # Without it, programs take no float64, so that it is no setting of a level.
+    Override("iree-input-demote-f64-to-f32=false", "float64 is taken as float32", exact=False),
+    Override("iree-llvmcpu-target-cpu=host", "the plainest processor is assumed", exact=False),
+)
+_FLAGS = tuple(f"--{own.step}" for own in _OVERRIDES)
 _ENTRY = "main"
 _ERROR = re.compile(r"\b(?:error|LLVM ERROR): (?P<statement>.*)")
 _OPERATOR = re.compile(r"\bonnx\.(?P<name>\w+)")
@@ -61,6 +66,7 @@ class Iree(Backend):
 
     name = "iree"
     levels = ("O0", "O3")
+    overrides = _OVERRIDES
     issue_form = IREE
     preload = ("iree.compiler", "iree.runtime")
     install = 'pip install "nnfuzz[iree]"'

@@ -34,14 +34,17 @@ from nnfuzz.backend.contract import (
     option,
 )
 from nnfuzz.backend.interface import OnnxModel, from_bytes, onnx_dtype, packed_bytes, to_bytes
-from nnfuzz.backend.target import Pipeline
+from nnfuzz.backend.target import DEFAULT, Pipeline
 
 from .issue_forms import ONNX_RUNTIME
 from .onnxruntime_options import (
     EXACT,
     FREE,
+    OFF,
+    OVERRIDES,
     STEPS,
     TWICE,
+    all_steps,
     configure,
     draw,
     free_sizes,
@@ -109,10 +112,11 @@ EXACT = {exact!r}
 def run(model, inputs, level):
     import onnxruntime as ort
 
-{split}    options = ort.SessionOptions()
+{split}    exact = {{}} if level == "default" else dict(EXACT)  # default: as everybody opens it
+    options = ort.SessionOptions()
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, OPTIMISATION[level])
     options.intra_op_num_threads = 1
-    for key, value in EXACT:
+    for key, value in exact.items():
         options.add_session_config_entry(key, value)
 {configure}    session = ort.InferenceSession({model}, options, providers={providers}{off})
 {fixed}    names = [output.name for output in session.get_outputs()]
@@ -124,7 +128,7 @@ _DRAWN = {
     "configure": """\
     configure(options, steps)
 """,
-    "off": ", disabled_optimizers=switched_off(steps)",
+    "off": f", disabled_optimizers=[*switched_off(steps), exact.get({OFF!r}, '')]",
 }
 _FIXED = """\
     if steps:
@@ -202,7 +206,8 @@ class OnnxRuntime(Backend):
     name = "onnxruntime"
     levels = tuple(_LEVELS)
     steps: ClassVar = STEPS
-    optimisation: ClassVar[Mapping[str, str]] = _LEVELS
+    optimisation: ClassVar[Mapping[str, str]] = {**_LEVELS, DEFAULT: "ORT_ENABLE_ALL"}
+    overrides = OVERRIDES
     repro_model = "model"  # expression for the model in a repro script
     issue_form: ClassVar[IssueForm | None] = ONNX_RUNTIME
     preload: ClassVar[tuple[str, ...]] = ("onnxruntime",)
@@ -322,19 +327,17 @@ class OnnxRuntime(Backend):
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
         options.log_severity_level = severity
-        for key, value in EXACT:
-            options.add_session_config_entry(key, value)
+        steps = all_steps(pipeline)
         try:
-            configure(options, pipeline.steps)
+            configure(options, steps)
         except AttributeError as error:  # an older release
             raise NotImplementedError(f"there is no such option: {error}") from error
         for name, size in (sizes or {}).items():
             options.add_free_dimension_override_by_name(name, size)
-        off = [*switched_off(pipeline.steps), *passes]
+        off = [*switched_off(steps), *passes]
         model = module.path_or_bytes if isinstance(module, OnnxModel) else module
-        return ort.InferenceSession(
-            model, options, disabled_optimizers=off, providers=self._providers()
-        )
+        providers = self._providers("use_tf32=0" in steps)
+        return ort.InferenceSession(model, options, disabled_optimizers=off, providers=providers)
 
     @classmethod
     def complaint(cls, error: CompilerError) -> Complaint:
@@ -381,10 +384,10 @@ class OnnxRuntime(Backend):
             providers=self._providers(),
         )
 
-    def _providers(self) -> list[Any]:
+    def _providers(self, exact: bool = True) -> list[Any]:
         if self.options.provider == "cuda":
-            # TF32 is on by default in CUDA convolutions and matrix products.
-            return [("CUDAExecutionProvider", {"use_tf32": "0"}), "CPUExecutionProvider"]
+            settings = {"use_tf32": "0"} if exact else {}
+            return [("CUDAExecutionProvider", settings), "CPUExecutionProvider"]
         return ["CPUExecutionProvider"]
 
 

@@ -10,20 +10,22 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from nnfuzz.backend.target import Pipeline
+from nnfuzz.backend.contract import Override
+from nnfuzz.backend.target import DEFAULT, Pipeline
 
-EXACT = (
-    ("session.qdq_matmulnbits_accuracy_level", "1"),
-    ("session.disable_double_qdq_remover", "1"),
-    ("optimization.disable_specified_optimizers", "WeightBiasQuantization"),
+OVERRIDES = (
+    Override(
+        "session.qdq_matmulnbits_accuracy_level=1",
+        "by default MatMulNBits rounds activations to int8 beside block-quantised weights",
+    ),
+    Override(
+        "session.disable_double_qdq_remover=1",
+        "DoubleQDQPairsRemover makes one pair of two, with another scale and one rounding less",
+    ),
+    Override("no-WeightBiasQuantization", "it quantises float weights and biases to integers"),
+    Override("use_tf32=0", "CUDA computes products of float32 in TF32 by default"),
+    Override("intra_op_num_threads=1", "results do not depend on the machine", exact=False),
 )
-"""Settings against optimisations that trade accuracy (onnxruntime_session_options_config_keys.h).
-
-By default MatMulNBits, which replaces products with block-quantised weights, rounds the other
-factor to int8. DoubleQDQPairsRemover replaces Q, DQ, Q, DQ by one pair with a new scale; its own
-tests accept an error of half of both scales, although each QuantizeLinear must round to nearest.
-WeightBiasQuantization quantises float weights and biases to integers.
-"""
 _RULES = (
     *("CastElimination", "ConvAddFusion", "ConvBNFusion", "ConvMulFusion", "DivMulFusion"),
     *("EliminateIdentity", "EliminateSlice", "ExpandElimination", "FuseReluClip", "GemmSumFusion"),
@@ -82,11 +84,15 @@ def draw(rng: Random) -> Pipeline:
     return Pipeline(level, (*(f"no-{name}" for name in off), *switches))
 
 
+def all_steps(pipeline: Pipeline) -> tuple[str, ...]:
+    """The steps of a pipeline, behind the exact ones unless it is of the level DEFAULT."""
+    exact = (own.step for own in OVERRIDES if own.exact and pipeline.level != DEFAULT)
+    return (*exact, *pipeline.steps)
+
+
 def switched_off(steps: Any) -> list[str]:
-    """The optimisers and rules that the steps leave out, and those that EXACT leaves out, because
-    the argument disabled_optimizers overrides EXACT's entry."""
-    always = dict(EXACT)["optimization.disable_specified_optimizers"].split(";")
-    return [*always, *(step.removeprefix("no-") for step in steps if step.startswith("no-"))]
+    """The optimisers and rules that the steps leave out."""
+    return [step.removeprefix("no-") for step in steps if step.startswith("no-")]
 
 
 def configure(options: Any, steps: Any) -> None:
@@ -100,8 +106,16 @@ def configure(options: Any, steps: Any) -> None:
         elif name == "layout":
             levels = type(options.graph_optimization_level)
             options.graph_optimization_level = levels.ORT_ENABLE_LAYOUT
-        elif name not in ("runs", "free_dimensions"):
+        elif name not in ("runs", "free_dimensions", "use_tf32"):
             setattr(options, name, int(value) if name.endswith("threads") else value == "1")
+
+
+OFF = "optimization.disable_specified_optimizers"
+EXACT = (
+    *((k, v) for k, _, v in (step.partition("=") for step in all_steps(Pipeline(""))) if "." in k),
+    (OFF, ";".join(switched_off(all_steps(Pipeline(""))))),
+)
+"""The exact settings as entries of a session's configuration, for scripts."""
 
 
 def free_sizes(session: Any, inputs: Any) -> dict[str, int]:

@@ -21,9 +21,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from nnfuzz.backend.complaint import CompilerError, Complaint, ComplaintKind, read_complaint
-from nnfuzz.backend.contract import Backend, BackendOptions, Program, option
+from nnfuzz.backend.contract import Backend, BackendOptions, Override, Program, option
 from nnfuzz.backend.interface import OnnxModel, from_bytes, to_bytes
-from nnfuzz.backend.target import ONNX
+from nnfuzz.backend.target import DEFAULT, ONNX, Pipeline
 
 from .frontends import (
     FORM,
@@ -36,15 +36,15 @@ from .frontends import (
 from .issue_forms import OPENVINO
 from .openvino_trace import Trace, plainest, traced
 
-_EXACT = {
-    "INFERENCE_PRECISION_HINT": "f32",
-    "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0,
-    "KV_CACHE_PRECISION": "f32",
-    "INFERENCE_NUM_THREADS": 1,
-    "NUM_STREAMS": 1,
-}
-"""Settings that switch off what trades accuracy by default: float32 in bfloat16 on CPUs with AMX,
-activations in int8 beside compressed weights, and keys and values of Attention in uint8."""
+_OVERRIDES = (
+    Override("INFERENCE_PRECISION_HINT=f32", "float32 is computed in bfloat16 on CPUs with AMX"),
+    Override("DYNAMIC_QUANTIZATION_GROUP_SIZE=0", "activations are int8 beside compressed weights"),
+    Override("KV_CACHE_PRECISION=f32", "keys and values of Attention are uint8"),
+    Override("INFERENCE_NUM_THREADS=1", "results do not depend on the machine", exact=False),
+    Override("NUM_STREAMS=1", "results do not depend on the machine", exact=False),
+)
+_EXACT = dict(own.step.split("=") for own in _OVERRIDES)
+_USUAL = dict(own.step.split("=") for own in _OVERRIDES if not own.exact)
 _SWITCHES: dict[str, dict[str, Any]] = {
     "LowPrecision": {"LP_TRANSFORMS_MODE": False},
     "Snippets": {"SNIPPETS_MODE": "DISABLE"},
@@ -56,6 +56,7 @@ _LEVELS: dict[str, dict[str, Any]] = {
     "dynamic": {},
     "streams": {"INFERENCE_NUM_THREADS": 2, "NUM_STREAMS": 2},
     "cached": {},
+    DEFAULT: {},
 }
 _REQUESTS = {"streams": 4}
 # Types that NumPy knows only through ml_dtypes -> onnx.TensorProto.DataType.
@@ -90,7 +91,7 @@ def run(model, inputs, level):
     import openvino as ov
     from onnx import numpy_helper
 
-    config = {{**{exact!r}, **{levels!r}[level]}}
+    config = {{**({usual!r} if level == "default" else {exact!r}), **{levels!r}[level]}}
     core = ov.Core()
 {read}
     if level == "dynamic":
@@ -130,7 +131,8 @@ class OpenVino(Backend):
     """Core.read_model -> Core.compile_model -> InferRequest.infer."""
 
     name = "openvino"
-    levels = tuple(_LEVELS)
+    levels = tuple(name for name in _LEVELS if name != DEFAULT)
+    overrides = _OVERRIDES
     issue_form = OPENVINO
     domains = ("com.microsoft",)
     loads_files = True
@@ -221,7 +223,7 @@ class OpenVino(Backend):
         return replace(first, others=others)
 
     def repro(self) -> str:
-        parts = {"exact": _EXACT, "levels": _LEVELS, "requests": _REQUESTS}
+        parts = {"exact": _EXACT, "usual": _USUAL, "levels": _LEVELS, "requests": _REQUESTS}
         if self.form == ONNX:
             return _REPRO.format(**parts, read=_READ, results=_RESULTS)
         return NAMED + _REPRO.format(**parts, read=REPRO_OPENVINO, results=OPENVINO_RESULTS)
@@ -259,7 +261,10 @@ def _always_changing(level: str) -> frozenset[str]:
 def _compiled(model: Any, level: str, without: Collection[str]) -> Any:
     import openvino
 
-    core, config = openvino.Core(), {**_EXACT, **_LEVELS[level]}
+    pipeline, core = Pipeline.parse(level), openvino.Core()
+    level = pipeline.level
+    exact = _USUAL if level == DEFAULT else _EXACT
+    config = {**exact, **_LEVELS[level], **dict(step.split("=") for step in pipeline.steps)}
     for name in without:
         config |= _SWITCHES[name]
     if level == "dynamic":

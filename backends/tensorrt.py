@@ -21,9 +21,11 @@ from nnfuzz.backend.contract import (
     BackendUnavailable,
     IssueForm,
     NoDevice,
+    Override,
     Program,
     option,
 )
+from nnfuzz.backend.target import DEFAULT
 
 from .issue_forms import TENSORRT, TENSORRT_RTX
 
@@ -61,8 +63,9 @@ def run(model, inputs, level):
         error = parser.get_error(0)
         raise RuntimeError(f"{{error.code()}} at {{error.node_operator()}}: {{error.desc()}}")
     config = builder.create_builder_config()
-    config.clear_flag(trt.BuilderFlag.TF32)
-    config.builder_optimization_level = int(level[1:])
+    if level != "default":
+        config.clear_flag(trt.BuilderFlag.TF32)
+        config.builder_optimization_level = int(level[1:])
 {settings}    plan = builder.build_serialized_network(network, config)
     if plan is None:
         raise RuntimeError("the builder returned nothing; what it logged stands above")
@@ -90,6 +93,7 @@ class TensorRT(Backend):
     name = "tensorrt"
     library: ClassVar[str] = "tensorrt"
     levels = ("O0", "O1", "O2", "O3", "O4", "O5")
+    overrides = (Override("TF32=0", "products of float32 are computed in TF32"),)
     issue_form: ClassVar[IssueForm | None] = TENSORRT
     preload = ("tensorrt", "polygraphy")
     install = 'pip install tensorrt polygraphy, or "nnfuzz[tensorrt]" for TensorRT for RTX'
@@ -109,7 +113,7 @@ class TensorRT(Backend):
         return model
 
     def build(self, module: bytes, level: str) -> Program:
-        plan = self._plan(module, int(level[1:]))
+        plan = self._plan(module, level)
         if not has_gpu():
             return _nowhere
         engine = _engine(plan)
@@ -170,12 +174,14 @@ class TensorRT(Backend):
             raise ParserError(f"{code} at {first.node_operator()} in {place}: {message}")
         return builder, network, parser
 
-    def _plan(self, model: bytes, level: int) -> bytes:
+    def _plan(self, model: bytes, level: str) -> bytes:
         trt, log = self._library(), list[str]()
         builder, network, _parser = self._parsed(trt, log, model)
         config = builder.create_builder_config()
-        config.clear_flag(trt.BuilderFlag.TF32)
-        config.builder_optimization_level = level
+        if level != DEFAULT:
+            config.clear_flag(trt.BuilderFlag.TF32)
+        if not level.startswith(DEFAULT):
+            config.builder_optimization_level = int(level[1:])
         self._choose(trt, config)
         plan = builder.build_serialized_network(network, config)
         if plan is None:

@@ -29,7 +29,14 @@ from nnfuzz.backend.complaint import (
     first_statement,
     read_complaint,
 )
-from nnfuzz.backend.contract import Backend, BackendOptions, BackendUnavailable, Program, option
+from nnfuzz.backend.contract import (
+    Backend,
+    BackendOptions,
+    BackendUnavailable,
+    Override,
+    Program,
+    option,
+)
 from nnfuzz.backend.target import ONNX, Pipeline
 
 from . import tvm_passes
@@ -177,6 +184,10 @@ class Tvm(Backend):
     older: ClassVar = {"0.26.0": "apache-tvm-ffi<0.1.13"}  # newer ones lack its symbols
     preferred_opset = 18
     environment: ClassVar = {"TVM_NUM_THREADS": "1"}
+    overrides = (
+        Override("TVM_NUM_THREADS=1", "results do not depend on the machine", exact=False),
+        Override("TVM_CUDA_NVCC_NO_FAST_MATH=1", "nvcc would use its fast math", exact=False),
+    )
 
     @dataclass(frozen=True, kw_only=True)
     class Options(BackendOptions):

@@ -25,7 +25,7 @@ from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.releases import home_of
 from nnfuzz.backend.runner import AdapterFault, BackendRunner, RunnerError
-from nnfuzz.backend.target import ONNX
+from nnfuzz.backend.target import DEFAULT, ONNX, Pipeline
 from nnfuzz.base.programs import run_program
 from nnfuzz.base.text import one_line
 from nnfuzz.ir.dtypes import DType, is_floating
@@ -207,19 +207,23 @@ def _check_versions(runner: BackendRunner) -> None:
 
 
 def _check_pipelines(runner: BackendRunner, probe: ConformanceProbe) -> None:
-    """A drawn pipeline depends on the seed alone, has known steps, and changes no results."""
+    """A drawn pipeline depends on the seed alone, has known steps, and changes no results. The
+    level DEFAULT runs, and with all that makes it exact it changes no results either.
+    """
+    steps, usual = runner.backend.given_away(), Pipeline(DEFAULT)
+    pipelines = [usual, Pipeline(DEFAULT, steps)] if steps else []
     for seed in range(_DRAWN):
         one, two = (runner.draw_pipeline(random.Random(seed)) for _ in range(2))
         assert one == two, f"draw_pipeline must depend on rng alone: {one} and {two}"
-        if one is None:
-            continue
-        unfit = [step for step in one.steps if not step or {*step} & {*"+, "}]
+        pipelines += [one] if one else []
+    for own in pipelines:
+        unfit = [step for step in own.steps if not step or {*step} & {*"+, "}]
         assert not unfit, f"a step is a word without any of '+, ', not {unfit[0]!r}"
-        runner.backend.check_level(str(one))
-        (outcome,) = runner.run(probe.model, probe.inputs, [str(one)])
-        where = f"{runner.name} at {one}, model {probe.name!r}"
+        runner.backend.check_level(str(own))
+        (outcome,) = runner.run(probe.model, probe.inputs, [str(own)])
+        where = f"{runner.name} at {own}, model {probe.name!r}"
         assert outcome.ok, f"{where}: {outcome.kind} at {outcome.stage}: {outcome.message}"
-        if outcome.stage is Stage.EXECUTE:
+        if outcome.stage is Stage.EXECUTE and own != usual:
             _check_outputs(where, probe, outcome, outcome)
 
 

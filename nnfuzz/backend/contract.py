@@ -51,7 +51,7 @@ from nnfuzz.backend.complaint import (
     read_complaint,
 )
 from nnfuzz.backend.interface import Arrays, ModelFile, OnnxModel, TensorSpec, check_inputs
-from nnfuzz.backend.target import CPU, EXPORTED, MODULE, ONNX, Pipeline, Target
+from nnfuzz.backend.target import CPU, DEFAULT, EXPORTED, MODULE, ONNX, Pipeline, Target
 from nnfuzz.base.external_data import names_files
 from nnfuzz.base.packed_values import Packing, PackingError, elements, packed, unpacked
 from nnfuzz.base.reading import MOST, Unreadable
@@ -84,6 +84,18 @@ class IssueForm:
             for _, name, _, _ in Formatter().parse(text):
                 if name is not None and name not in PARTS:
                     raise ValueError(f"section {heading!r}: {name!r} is none of {', '.join(PARTS)}")
+
+
+@dataclass(frozen=True)
+class Override:
+    """A setting of an adapter in place of the compiler's default, and the reason for it.
+
+    step: as in a pipeline, a word or "NAME=VALUE". exact: whether the default gives accuracy away.
+    """
+
+    step: str
+    why: str
+    exact: bool = True
 
 
 PLAIN = IssueForm(
@@ -218,6 +230,10 @@ class Backend(ABC):
     steps: ClassVar[tuple[str, ...]] = ()
     """Steps that may follow a level in a drawn pipeline, see `draw_pipeline`: words without any of
     "+, "."""
+    overrides: ClassVar[tuple[Override, ...]] = ()
+    """What the adapter sets at every level and the compiler's users do not. If some are `exact`,
+    `build` also gets the level DEFAULT: the most optimised one without these, as users have it; and
+    DEFAULT with some of them as steps behind it."""
     validates: ClassVar[bool] = True
     """Whether it promises to refuse models that are not valid; if not, it is no fault of it to take
     one."""
@@ -243,8 +259,8 @@ class Backend(ABC):
     environment: ClassVar[Mapping[str, str]] = {}
     """Variables for the worker, set before the compiler is imported: one thread, for example."""
     narrows: ClassVar[Mapping[str, str]] = {}
-    """Types that the compiler computes in narrower ones by design, such as float64: float32. Listed
-    once in the summary; a mismatch that it explains is no finding."""
+    """Types that the compiler computes in narrower ones by design, such as float64: float32. A
+    mismatch that this explains is reported as accuracy given away, once, and not as wrong."""
     compiling: ClassVar[Stage] = Stage.COMPILE
     """The stage that `build` is: TRANSFORM or EXPORT where it turns the model into another one."""
     baseline: ClassVar[str] = ""
@@ -342,12 +358,25 @@ class Backend(ABC):
         return None
 
     @classmethod
+    def given_away(cls) -> tuple[str, ...]:
+        """The steps that DEFAULT lacks, and that make it exact; none without that level. A backend
+        with a baseline is no compiler, and has none.
+        """
+        return () if cls.baseline else tuple(own.step for own in cls.overrides if own.exact)
+
+    @classmethod
+    def with_default(cls) -> tuple[str, ...]:
+        """The levels, with DEFAULT behind them if there is that level."""
+        return (*cls.levels, DEFAULT) if cls.given_away() else cls.levels
+
+    @classmethod
     def check_level(cls, text: str) -> None:
         """Raises: OptionError unless it is a level, or one with some of `steps` behind it."""
         pipeline = Pipeline.parse(text)
+        steps = cls.given_away() if pipeline.level == DEFAULT else cls.steps
         for kind, name, known in (
-            ("level", pipeline.level, cls.levels),
-            *(("step", step, cls.steps) for step in pipeline.steps),
+            ("level", pipeline.level, cls.with_default()),
+            *(("step", step, steps) for step in pipeline.steps),
         ):
             if name not in known:
                 raise OptionError(
@@ -360,7 +389,7 @@ class Backend(ABC):
         wanted = list(dict.fromkeys(levels))
         drawn = [p for p in map(Pipeline.parse, wanted) if p.steps and {*p.steps} <= {*cls.steps}]
         kept = [str(p) for p in drawn if p.level in cls.levels]
-        return (*(level for level in cls.levels if level in wanted), *kept)
+        return (*(level for level in cls.with_default() if level in wanted), *kept)
 
     @classmethod
     def parse_options(cls, options: Mapping[str, Any]) -> Any:

@@ -88,20 +88,24 @@ SATURATES = "saturation"
 _SATURATES = "saturates where it should wrap around"
 NO_NAN = "no NaN"
 _IGNORES = "ignores NaN"
-
-
 _WAYS = {SATURATES: _SATURATES, NO_NAN: _IGNORES}
+BY_DEFAULT = "default"
+"""In place of a dtype: `to` is a setting that makes the compiler exact, and not its default."""
+_BY_DEFAULT = "accuracy given away by default: right with "
 
 
 @as_list
 @dataclass(frozen=True, order=True)
 class Deviation:
-    """Values of `dtype` are computed as `to`: a narrower dtype, TF32, with SATURATES or NO_NAN."""
+    """Values of `dtype` are computed as `to`: a narrower dtype, TF32, with SATURATES or NO_NAN. Or
+    BY_DEFAULT, where a compiler's users have another setting than `to`."""
 
     dtype: str
     to: str
 
     def __str__(self) -> str:
+        if self.dtype == BY_DEFAULT:
+            return f"{_BY_DEFAULT}{self.to}"
         if self.to in _WAYS:
             return f"{self.dtype} {_WAYS[self.to]}"
         where = " (sums of products)" if self.to == TF32 else ""
@@ -110,6 +114,8 @@ class Deviation:
     @classmethod
     def parse(cls, text: str) -> Deviation:
         """The inverse of `str`. Raises: ValueError."""
+        if text.startswith(_BY_DEFAULT):
+            return cls(BY_DEFAULT, text.removeprefix(_BY_DEFAULT))
         dtype, _, rest = text.partition(" ")
         to = rest.removeprefix("is computed in ").removesuffix(" (sums of products)")
         deviation = cls(dtype, next((way for way, words in _WAYS.items() if words == rest), to))

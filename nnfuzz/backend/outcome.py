@@ -43,6 +43,10 @@ MEMORY_LIMIT = "memory limit"
 """The message of a death by the memory limit; `Outcome.over_memory_limit` marks it."""
 
 
+LACKING = "this machine lacks what the library needs"
+"""Before the message of an error about a locale, a file or the environment, which is no failure."""
+
+
 BRIEF = 300
 """Characters of a message in the store."""
 
@@ -60,7 +64,8 @@ class Outcome:
     where there was an error. `label` is that of the backend (nnfuzz.backend.registry.labelled)
     where it is not the compiler's name. `baseline`: of a level that shows nothing of the backend's
     own (Backend.baseline). `dies_at`: the operator of the graph at which the process dies, where
-    its death says nothing and beginnings of the model were run.
+    its death says nothing and beginnings of the model were run. `given_away`: the steps that would
+    make the level DEFAULT exact; empty for other levels.
     """
 
     kind: OutcomeKind
@@ -79,6 +84,7 @@ class Outcome:
     baseline: bool = False
     over_memory_limit: bool = False
     dies_at: str = ""
+    given_away: tuple[str, ...] = ()
 
     @property
     def backend(self) -> str:

@@ -28,7 +28,7 @@ from nnfuzz.backend.outcome import (
 )
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec, address, plugin_module
 from nnfuzz.backend.releases import home_of
-from nnfuzz.backend.target import ONNX, Pipeline, Target
+from nnfuzz.backend.target import DEFAULT, ONNX, Pipeline, Target
 from nnfuzz.base.text import visible
 from nnfuzz.base.writing import as_json
 from nnfuzz.sandbox.events import (
@@ -333,7 +333,8 @@ class BackendRunner:
         target = replace(outcome.target, release=self.release, form=self._form)
         label = self.spec.label if self.spec.label != target.compiler else ""
         baseline = outcome.level == self.backend.baseline
-        return replace(outcome, target=target, label=label, baseline=baseline)
+        given = self.backend.given_away() if outcome.level == DEFAULT else ()
+        return replace(outcome, target=target, label=label, baseline=baseline, given_away=given)
 
 
 def checked(outcome: Outcome, target: Target, compares: bool = False) -> Outcome:

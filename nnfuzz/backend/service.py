@@ -30,6 +30,7 @@ from nnfuzz.backend.contract import (
 from nnfuzz.backend.interface import InputError, OnnxModel
 from nnfuzz.backend.numeric import agree
 from nnfuzz.backend.outcome import (
+    LACKING,
     MEMORY_LIMIT,
     AskVersions,
     HeldOutputs,
@@ -45,7 +46,7 @@ from nnfuzz.backend.registry import BackendSpec
 from nnfuzz.backend.target import ONNX
 from nnfuzz.base.reading import JsonObject
 from nnfuzz.ir.sizes import by_copy, from_copies
-from nnfuzz.sandbox.events import reads_as_out_of_memory
+from nnfuzz.sandbox.events import reads_as_lacking, reads_as_out_of_memory
 from nnfuzz.sandbox.job import Report, Service, does
 from nnfuzz.sandbox.wire import stand_in
 
@@ -259,7 +260,9 @@ class BackendService(Service):
             unsupported = complaint.kind is ComplaintKind.UNSUPPORTED
         else:
             unsupported = self._backend.is_unsupported(error, stage)
-        if unsupported:
+        if lacking := reads_as_lacking(message):
+            message = f"{LACKING}: {message}"
+        if unsupported or lacking:
             kind, complaint = OutcomeKind.UNSUPPORTED, complaint.of_kind(ComplaintKind.UNSUPPORTED)
         elif complaint.kind is ComplaintKind.UNSUPPORTED:
             complaint = complaint.of_kind(ComplaintKind.ERROR)

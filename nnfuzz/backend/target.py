@@ -17,6 +17,8 @@ from dataclasses import dataclass, fields
 from urllib.parse import unquote
 
 CPU, DIRECT = "cpu", "direct"
+DEFAULT = "default"
+"""The level of a compiler as its users have it (nnfuzz.backend.contract.Backend.overrides)."""
 ONNX, MODULE, EXPORTED = "onnx", "module", "exported"
 """The forms that backends read; a target's form names all but the first (nnfuzz.backend.modules).
 """

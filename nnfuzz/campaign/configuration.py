@@ -153,7 +153,8 @@ def make_config(
             registry.get(spec.name).check_level(level)
     if "time_limit" not in rest and "tests_limit" not in rest:
         rest["time_limit"] = SETTINGS["time"].usual
-    rest.setdefault("pipelines", 0.0 if rest.get("levels") else SETTINGS["pipelines"].usual)
+    for name in ("pipelines", "defaults"):
+        rest.setdefault(name, 0.0 if rest.get("levels") else SETTINGS[name].usual)
     return CampaignConfig(
         backends=tuple(specs),
         case=CaseConfig(**case).written_by(opsets),
@@ -236,7 +237,7 @@ def _for_invalid(
         "reduce": False,
         "throttle": 0,
     }
-    settled |= {"full_check": 0.0, "pipelines": 0.0, "exporters": (DIRECT,)}
+    settled |= {"full_check": 0.0, "pipelines": 0.0, "defaults": 0.0, "exporters": (DIRECT,)}
     usual = {"nodes": NODES, "sizes": SIZES, "motifs": 0.0, "skeletons": 0.0}
     usual |= dict.fromkeys(("dynamic", "quantize", "large", "forms"), 0.0)
     return {**usual, **given, **settled}

@@ -17,6 +17,7 @@ from functools import cached_property
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import AdapterFault, BackendRunner, CompilerServers, RunnerError
+from nnfuzz.backend.target import DEFAULT
 from nnfuzz.base.reading import Json, read
 from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.lane_jobs import (
@@ -202,7 +203,7 @@ class LaneService(Service):
             judging=Judging.ALWAYS if sampled else Judging.DOUBTFUL,
             repeats=lambda failure: self._repeats(failure, known, limits),
             isolates=lambda failure: failure.signature.hash not in known,
-            levels={own.spec.name: own.backend.levels for own in runners.values()},
+            levels={own.spec.name: own.backend.with_default() for own in runners.values()},
             habits={name: own.habits for name, own in runners.items()},
         )
 
@@ -216,10 +217,13 @@ class LaneService(Service):
         """
         runner = self._runners[name]
         levels = self._config.levels or runner.backend.default_levels()
-        given = test.index if isinstance(test, Numbered) else None
-        rng = None if given is None else self._config.drawing(given, runner.spec.name)
-        drawn = runner.draw_pipeline(rng) if rng else None
-        return (*(levels[:-1] or levels), str(drawn)) if drawn else levels
+        if not isinstance(test, Numbered):
+            return levels
+        rng = self._config.drawing(test.index, runner.spec.name)
+        if drawn := runner.draw_pipeline(rng) if rng else None:
+            levels = (*(levels[:-1] or levels), str(drawn))
+        usual = self._config.at_default(test.index) and runner.backend.given_away()
+        return (*levels, DEFAULT) if usual else levels
 
     def _repeats(self, failure: Failure, known: Sequence[str], limits: Mapping[str, float]) -> int:
         """Runs in fresh workers that must all fail in the same way before it counts.

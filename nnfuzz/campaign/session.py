@@ -180,7 +180,9 @@ class Session:
             self._write_finding,
             self.observer.finding,
             vocabulary.variables,
-            {spec.label: declared(self.registry.get(spec.name)) for spec in config.backends},
+            {s.label: declared(self.registry.get(s.name)) for s in config.backends}
+            if not config.defaults
+            else {},
             config.regressions,
             config.part,
             config.epoch,

@@ -94,14 +94,17 @@ def _rounded(envelope: Envelope) -> np.ndarray:
     )
 
 
-def distance(envelope: Envelope, actual: np.ndarray) -> float:
-    """The largest distance of a comparable element from the reference, in units in the last place.
+def distance(envelope: Envelope, actual: np.ndarray) -> tuple[float, float]:
+    """The largest distance of a comparable element from the reference, in units in the last place,
+    and as a part of the largest element.
 
     The unit is that of the largest comparable element: an element's own unit says little about
     errors near 0, where terms cancel. 0 if nothing is comparable or the dtype is discrete.
     """
     compared = envelope.comparable & np.isfinite(envelope.ref) if envelope.dtype.is_float else None
     if compared is None or actual.shape != envelope.ref.shape or not compared.any():
-        return 0.0
+        return 0.0, 0.0
     away = np.abs(plain(actual)[compared].astype(np.float64) - envelope.ref[compared])
-    return float(away.max() / max(envelope.ulp[compared].max(), np.nextafter(0.0, 1.0)))
+    most = away.max(), max(np.abs(envelope.ref[compared]).max(), np.nextafter(0.0, 1.0))
+    unit = max(envelope.ulp[compared].max(), np.nextafter(0.0, 1.0))
+    return float(most[0] / unit), float(most[0] / most[1])

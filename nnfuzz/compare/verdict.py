@@ -105,7 +105,7 @@ def outside(expected: Envelope, actual: np.ndarray) -> np.ndarray:
 
 
 def _values(name: str, expected: Envelope, actual: np.ndarray, wrong: np.ndarray) -> Mismatch:
-    excess = _excess(expected, actual)
+    excess = excess_of(expected, actual)
     positions = np.flatnonzero(wrong)
     worst = positions[np.argmax(excess.reshape(-1)[positions])]
     first, worst = (
@@ -120,7 +120,7 @@ def _values(name: str, expected: Envelope, actual: np.ndarray, wrong: np.ndarray
     )
 
 
-def _excess(expected: Envelope, actual: np.ndarray) -> np.ndarray:
+def excess_of(expected: Envelope, actual: np.ndarray) -> np.ndarray:
     """Distance of each element from the envelope: floats in ULP (NaN: infinite), others as is."""
     wide = actual.astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):

@@ -39,7 +39,7 @@ def examine(
         runs=[Run(runner.name, case, levels, without=tuple(without), seconds=seconds)],
         repeats=lambda failure: REPEATS if confirms else 0,
         isolates=lambda failure: confirms,
-        levels={runner.spec.name: runner.backend.levels},
+        levels={runner.spec.name: runner.backend.with_default()},
         habits={runner.name: runner.habits},
         locates=thorough,
         arbitrates=thorough,

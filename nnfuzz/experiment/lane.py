@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from nnfuzz.backend.numeric import BY_DEFAULT, Deviation
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.runner import RunnerError
 from nnfuzz.backend.target import is_rewritten
@@ -52,6 +53,7 @@ class Lane:
         log = Log()
         judge = Judge(case, plan, self.bench, log)
         outcomes = excused(judge.compared(self._run(case, plan, log)))
+        self._explain_defaults(judge, outcomes)
         found = self._failures(case, judge, outcomes)
         silent = [f for f in found if dies_silently(case, f)] if plan.locates else []
         if silent:
@@ -104,6 +106,26 @@ class Lane:
                 outcomes += answer
                 log.events += [_death(o) for o in answer if o.kind in _DEATHS]
         return outcomes
+
+    def _explain_defaults(self, judge: Judge, outcomes: Sequence[Outcome]) -> None:
+        """Notes in the verdict which setting makes a compiler right that is wrong as its users have
+        it: the first of the steps that alone does, or all of them.
+        """
+        wrong = [o for o in outcomes if o.kind is OutcomeKind.MISMATCH]
+        exact = {o.backend for o in wrong if not o.given_away}
+        for own in wrong:
+            if judge.verdict is None or not own.given_away or own.backend in exact:
+                continue
+            settings = dict.fromkeys([*own.given_away, "+".join(own.given_away)])
+            levels = tuple(f"{own.level}+{setting}" for setting in settings)
+            (answer,) = self.compilers.run([Run(own.backend, judge.case, levels)])
+            ran = [] if isinstance(answer, RunnerError) else [o for o in answer if o.outputs]
+            verdict = judge.of(ran) if ran else None
+            right = [o for o in ran if verdict and not verdict.mismatches[o.target]]
+            if right:
+                habit = Deviation(BY_DEFAULT, right[0].level.removeprefix(f"{own.level}+"))
+                explained = {**judge.verdict.explained, own.target: (habit,)}
+                judge.verdict = replace(judge.verdict, explained=explained)
 
     @staticmethod
     def _failures(case: TestCase, judge: Judge, outcomes: Sequence[Outcome]) -> list[Failure]:

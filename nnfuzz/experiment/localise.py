@@ -119,7 +119,7 @@ class _Search:
 
     def blame(self, failing: Collection[str]) -> Blame:
         """Returns the coordinate that the targets run so far accuse. failing: levels that fail."""
-        compiler, levels = self.runner.spec.name, self.runner.backend.levels
+        compiler, levels = self.runner.spec.name, self.runner.backend.with_default()
         bad = [t for t in self.states if t.level in failing and t.form == self.form]
         return blame(self.states, compiler, bad, levels)
 

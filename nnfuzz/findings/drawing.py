@@ -31,7 +31,7 @@ class _Box:
     """The drawing of an input, a weight, a node or an output. Sizes in pixels.
 
     ins, outs: the values that enter at the top and leave at the bottom, from left to right.
-    room: the space that the layout keeps free, labels included.
+    room: the space that the layout keeps free, labels included. wrong: whether it is marked.
     """
 
     kind: str
@@ -41,6 +41,7 @@ class _Box:
     ins: tuple[str, ...] = ()
     outs: tuple[str, ...] = ()
     room: float = 0.0
+    wrong: bool = False
     x: float = 0.0
     y: float = 0.0
 
@@ -68,13 +69,16 @@ class _Box:
         return self.x + self.width * shift, self.y + self.height
 
 
-def draw(graph: GraphView, style: bool = True) -> str:
+def draw(graph: GraphView, style: bool = True, wrong: str = "") -> str:
     """The SVG text of a concrete graph.
 
-    style: False leaves out the CSS, for a page that holds it already.
+    style: False leaves out the CSS, for a page that holds it already. wrong: the value whose node
+    is marked.
     """
     types = {value.name: shown_type(value.dtype, value.shape) for value in graph.values}
     boxes = _boxes(graph, types)
+    for box in boxes:
+        box.wrong = box.is_node and wrong in box.outs
     edges = list(_edges(boxes))
     ports = [(a, b, (place + 1) / (len(boxes[b].ins) + 1)) for a, b, _, place in edges]
     placed = layout({i: box.room for i, box in enumerate(boxes)}, ports, _GAP)

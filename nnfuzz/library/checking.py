@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnfuzz.backend.numeric import strange
+from nnfuzz.backend.numeric import BY_DEFAULT, strange
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry
-from nnfuzz.backend.target import CPU, DIRECT, ONNX, Target
+from nnfuzz.backend.target import DEFAULT, DIRECT, ONNX, Target
 from nnfuzz.base.threads import one_thread
 from nnfuzz.compare.contradiction import groups_that_agree
 from nnfuzz.compare.mismatch import ENOUGH, Contradiction, Mismatch
@@ -26,15 +26,23 @@ from nnfuzz.experiment.result import Result
 from nnfuzz.ir.dtypes import is_floating, plain
 from nnfuzz.ir.view import NO_GRAPH
 from nnfuzz.library.case import case_from_onnx, model_proto
-from nnfuzz.library.experiment import Experiment, Oracle, check_targets
-from nnfuzz.library.model_check import ARBITER, Computed, ModelCheck, Output, OutputState, Place
+from nnfuzz.library.experiment import Experiment, Oracle, check_targets, required_backend
+from nnfuzz.library.model_check import (
+    ARBITER,
+    Computed,
+    ModelCheck,
+    Output,
+    OutputState,
+    Place,
+    label,
+)
 from nnfuzz.library.plugins import known_plugins
 from nnfuzz.materialize.validity import invalid
 from nnfuzz.records.finding import Finding
 from nnfuzz.testcase.case import ModelError, NoReference, TestCase
 from nnfuzz.testcase.client import ProducerError
 from nnfuzz.testcase.identity import ForeignId
-from nnfuzz.triage.signature import Failure
+from nnfuzz.triage.signature import Failure, HabitDetails
 
 if TYPE_CHECKING:
     import onnx
@@ -92,7 +100,7 @@ def check_model(
             cases, why = cases_to_check(model, inputs, seed, plugins)
         case = next(cases)
     oracle = Oracle(plugins)
-    targets = targets or installed_compilers(plugins)
+    targets = _with_defaults(targets or installed_compilers(plugins), plugins)
     with Experiment(targets, plugins, isolated=False) as run:
         watch(f"running {', '.join(spec.label for spec in run.specs)}")
         if why and inputs is None:
@@ -126,6 +134,8 @@ def check_model(
         str(criterion or ""),
         (*notes, *_notes(result)),
         {label(o.target): _message(o) for o in result.outcomes if o.outputs is None},
+        run.settings,
+        own.envelopes(),
     )
 
 
@@ -136,6 +146,22 @@ def installed_compilers(plugins: Iterable[str | Path] = ()) -> list[str]:
     registry = BackendRegistry.discover(known_plugins(plugins))
     classes = [registry.get(name) for name in registry.usable()]
     return [c.name for c in classes if c.reads == ONNX and not c.baseline and len(c.levels) > 1]
+
+
+def _with_defaults(
+    targets: Sequence[str | Target], plugins: Sequence[str | Path]
+) -> list[str | Target]:
+    """The targets, with the level DEFAULT of those that name no level.
+
+    Raises: RegistryError, OptionError, TargetError.
+    """
+    registry, added = BackendRegistry.discover(known_plugins(plugins)), list[Target]()
+    for wanted in targets:
+        target = Target.parse(wanted) if isinstance(wanted, str) else wanted
+        spec, parsed = required_backend(target, registry)
+        if not parsed.level and registry.get(spec.name).given_away():
+            added.append(replace(target, pipeline=",".join([DEFAULT, *sorted(target.options)])))
+    return [*targets, *added]
 
 
 def cases_to_check(
@@ -210,12 +236,6 @@ def _notes(result: Result) -> Iterable[str]:
         yield f"note: flaky, {done} of {tried} times: {failure.signature.title}"
 
 
-def label(target: Target) -> str:
-    """A target for people: the compiler, its device if that is not the CPU, and the pipeline."""
-    parts = (target.compiler, "" if target.device == CPU else target.device, target.pipeline)
-    return " ".join(filter(None, parts))
-
-
 @dataclass
 class _Examination:
     """Holds the results of targets against the envelopes of a case, and looks for the nodes at
@@ -271,7 +291,8 @@ class _Examination:
         hidden: whether it shows in the run with every value as an output alone.
         """
         failure = finding.failure
-        if self.localise:
+        by_design = isinstance(failure.signature.details, HabitDetails)
+        if self.localise and not by_design:
             self.watch(f"looking for the cause: {failure.signature.title}")
             finding = self.run.localise(finding)
         localisation = finding.localisation or {}
@@ -282,6 +303,7 @@ class _Examination:
             passes=tuple(localisation.get("passes", ())),
             evidence=tuple(localisation.get("evidence", ())),
             hidden=hidden,
+            given_away=by_design,
         )
         wrong: Mismatch | None
         fused = failure.kind is OutcomeKind.MISMATCH
@@ -400,6 +422,13 @@ class _Examination:
             agree,
         )
 
+    def envelopes(self) -> Mapping[str, Envelope]:
+        """Of the outputs of the model."""
+        if not self.case.graph:
+            return {}
+        own = self._enclosed(self.case).envelopes
+        return {name: own[name] for name in self.case.graph.outputs}
+
     def _enclosed(self, case: TestCase) -> Enclosure:
         """The envelopes of a case's outputs, of the exposed case's envelopes where both are made
         alike: computing them takes longest.
@@ -428,13 +457,15 @@ class _Examination:
         who = label(outcome.target)
         if outcome.outputs is None:
             return Computed(who, _fate(outcome))
-        given, beyond, ulp = outcome.outputs.get(name), None, None
+        given, beyond, ulp, relative = outcome.outputs.get(name), None, None, 0.0
         if bounds is not None and given is not None:
-            ulp = distance(bounds, given)
+            ulp, relative = distance(bounds, given)
             beyond = self.criterion.beyond(bounds, given) if self.criterion else None
         wrong, contradiction = _against(result, outcome.target, name)
         if wrong:
-            return Computed(who, OutputState.WRONG, wrong, beyond=beyond)
+            habits = _habits(result, outcome.target)
+            state = OutputState.GIVEN_AWAY if habits else OutputState.WRONG
+            return Computed(who, state, wrong, ulp, beyond, habits, relative)
         if contradiction:
             said = str(contradiction)
             return Computed(who, OutputState.CONTRADICTED, beyond=beyond, said=said)
@@ -443,7 +474,7 @@ class _Examination:
             state = OutputState.AGREES
         elif bounds is None or (bounds.ref.size and not bounds.comparable.any()):
             state = OutputState.NOT_COMPARED
-        return Computed(who, state, None, ulp, beyond)
+        return Computed(who, state, None, ulp, beyond, relative=relative)
 
     def _maker(self, value: str) -> tuple[str, str]:
         """The operator and the name of the node that computes a value, as in the model."""
@@ -506,6 +537,13 @@ def _says(arrays: Mapping[str, np.ndarray]) -> bool:
     floats = first.size and first.dtype.kind != "U" and is_floating(first)
     blank = floats and np.isnan(plain(first)).all()
     return len(arrays) > 1 and not blank
+
+
+def _habits(result: Result, target: Target) -> str:
+    """How a target gives accuracy away by its defaults or its interface; "" if it does not."""
+    explained = result.verdict.explained.get(target, ()) if result.verdict else ()
+    interface = "accuracy given away by its interface: "
+    return "; ".join(f"{'' if own.dtype == BY_DEFAULT else interface}{own}" for own in explained)
 
 
 def _against(

@@ -29,6 +29,7 @@ from nnfuzz.library.plugins import known_plugins, operator_registry
 from nnfuzz.records.finding import Finding
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.client import ProducerClient, ProducerError
+from nnfuzz.triage.survey import declared
 
 if TYPE_CHECKING:
     from nnfuzz.compare.envelope import Enclosure, Envelope
@@ -130,9 +131,17 @@ class Experiment:
             judging=judging,
             repeats=lambda failure: repeats,
             isolates=lambda failure: True,
-            levels={spec.name: self._registry.get(spec.name).levels for spec in self.specs},
+            levels={s.name: self._registry.get(s.name).with_default() for s in self.specs},
+            habits={s.label: declared(self._registry.get(s.name)) for s in self.specs},
         )
         return self._lane.test(case, plan)
+
+    @property
+    def settings(self) -> dict[str, tuple[str, ...]]:
+        """By compiler, what its adapter sets and its users do not; `Backend.overrides` says why."""
+        classes = {spec.label: self._registry.get(spec.name) for spec in self.specs}
+        sets = {label: tuple(own.step for own in cls.overrides) for label, cls in classes.items()}
+        return {label: own for label, own in sets.items() if own}
 
     def findings(self, result: Result) -> list[Finding]:
         """The failures of a result of this experiment, each with its case and all else; `reduce`

@@ -6,19 +6,34 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from nnfuzz.backend.target import CPU, Target
 from nnfuzz.base.reading import JsonObject
 from nnfuzz.base.writing import UNWRITTEN, as_json, fields_as_json
 from nnfuzz.compare.mismatch import ENOUGH, Mismatch, Number
 from nnfuzz.experiment.result import Result
+from nnfuzz.findings.heat import heat_maps
+from nnfuzz.findings.page import drawing
 from nnfuzz.findings.text import environment
 from nnfuzz.library.experiment import save_finding
 from nnfuzz.records.finding import Finding
 from nnfuzz.testcase.case import TestCase
 
+if TYPE_CHECKING:
+    from nnfuzz.compare.envelope import Envelope
+
 ARBITER = "onnx.reference"
 SCHEMA = 1
 """The version of the JSON form."""
+MOST_ULP = 1e6
+"""Beyond so many units in the last place, a distance is written as a relative error."""
+
+
+def label(target: Target) -> str:
+    """A target for people: the compiler, its device if that is not the CPU, and the pipeline."""
+    parts = (target.compiler, "" if target.device == CPU else target.device, target.pipeline)
+    return " ".join(filter(None, parts))
 
 
 class OutputState(StrEnum):
@@ -27,6 +42,7 @@ class OutputState(StrEnum):
     RIGHT = "right"
     AGREES = "agrees"
     WRONG = "wrong"
+    GIVEN_AWAY = "given away"
     NOT_COMPARED = "not compared"
     CONTRADICTED = "contradicted"
 
@@ -37,9 +53,11 @@ class Computed:
 
     state: a State, or the kind of outcome and its stage where the model did not run. wrong: how it
     differs; None where it does not. ulp: the largest distance of a comparable element from the
-    reference, in units in the last place of the largest one; None without outputs. beyond:
+    reference, in units in the last place of the largest one; None without outputs; relative: the
+    same, as a part of that. beyond:
     elements outside of the user's own criterion; None without one. said: how onnx.reference
-    differs from nnfuzz where the target agrees with the former.
+    differs from nnfuzz where the target agrees with the former; by which default or interface
+    accuracy is given away.
     """
 
     target: str
@@ -48,26 +66,43 @@ class Computed:
     ulp: float | None = None
     beyond: int | None = None
     said: str = ""
+    relative: float = 0.0
 
     def __str__(self) -> str:
         text = self.state
         if self.state == OutputState.CONTRADICTED:
             text = self.said
         elif self.wrong:
-            text = f"WRONG: {self.wrong}{_ulps(self.wrong)}"
+            text = f"WRONG: {self.wrong}{_off(self.wrong)}"
+            if self.state == OutputState.GIVEN_AWAY:
+                most = (
+                    f", up to {self.relative:.2g} of the largest element" if self.relative else ""
+                )
+                text = f"{self.said}{most}: {self.wrong}"
         elif self.state == OutputState.RIGHT and self.ulp:
-            text = f"right, {_brief(self.ulp)} units in the last place at most"
+            text = f"right, {_distance(self.ulp, self.relative)} at most"
         if self.beyond is not None:
             own = f"{self.beyond} elements beyond" if self.beyond else "within"
             text += f"; {own} your tolerance"
         return text
 
 
-def _ulps(wrong: Mismatch) -> str:
+def _off(wrong: Mismatch) -> str:
     """How far outside the worst element is."""
-    excess: Number = wrong.worst.excess if wrong.worst else 0.0
-    known = isinstance(excess, float) and excess > 0
-    return f", the worst {_brief(excess)} units in the last place outside" if known else ""
+    worst = wrong.worst
+    if worst is None or not isinstance(worst.excess, float) or worst.excess <= 0:
+        return ""
+    numbers = worst.actual, worst.expected
+    actual, expected = (n if isinstance(n, float) else float("nan") for n in numbers)
+    relative = abs(actual - expected) / abs(expected) if expected else 0.0
+    return f", the worst {_distance(worst.excess, relative)} outside"
+
+
+def _distance(ulp: float, relative: float) -> str:
+    """Units in the last place; where these are too many to mean anything, a relative error."""
+    if ulp > MOST_ULP and relative > 0:
+        return f"{relative:.2g} (relative)"
+    return f"{_brief(ulp)} units in the last place"
 
 
 def _brief(number: Number) -> str:
@@ -102,7 +137,8 @@ class Output:
     @property
     def differs(self) -> bool:
         """Whether targets differ where no reference says which of them are right."""
-        return bool(self.groups) and not (self.wrong or self.contradicted)
+        known = self.contradicted or any(c.wrong for c in self.computed)
+        return bool(self.groups) and not known
 
     @property
     def contradicted(self) -> bool:
@@ -153,7 +189,8 @@ class Place:
     or it is unknown where an error begins. wrong: how the value differs. before: a sentence on the
     values that the node reads. fused: whether it is wrong only if it is compiled together with
     nodes in front of it. hidden: whether no output of the model is wrong, because later nodes hide
-    it. criterion: the user's own if it is wrong by that alone. accused, passes, evidence: of
+    it. given_away: whether it is accuracy that the compiler gives away by default or by its
+    interface. criterion: the user's own if it is wrong by that alone. accused, passes, evidence: of
     nnfuzz.experiment.localise.Localisation. finding: with all of this. folder: where it was saved;
     "" if it was not.
     """
@@ -167,6 +204,7 @@ class Place:
     before: str = ""
     fused: bool = False
     hidden: bool = False
+    given_away: bool = False
     criterion: str = ""
     accused: str = ""
     passes: tuple[str, ...] = ()
@@ -204,12 +242,24 @@ class ModelCheck:
     notes: tuple[str, ...] = ()
     errors: Mapping[str, str] = field(default_factory=dict)
     """By target: its message where the model did not run."""
+    settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By compiler: what its adapter sets; see nnfuzz.backend.contract.Backend.overrides."""
+    envelopes: Mapping[str, Envelope] = field(default_factory=dict)
+    """By output of the model that has a reference."""
 
     @property
     def failed(self) -> bool:
         """Whether a target is wrong or fails, or is beyond the user's own criterion."""
         beyond = any(own.beyond for output in self.outputs for own in output.computed)
-        return bool(self.places or self.result.flaky or beyond)
+        wrong = any(not place.given_away for place in self.places)
+        return bool(wrong or self.result.flaky or beyond)
+
+    @property
+    def given_away(self) -> tuple[str, ...]:
+        """The targets on which accuracy is given away and nothing is wrong."""
+        wrong = {target for p in self.places if not p.given_away for target in p.targets}
+        away = [target for p in self.places if p.given_away for target in p.targets]
+        return tuple(target for target in dict.fromkeys(away) if target not in wrong)
 
     @property
     def contradicted(self) -> tuple[str, ...]:
@@ -230,16 +280,19 @@ class ModelCheck:
     @property
     def ok(self) -> bool:
         """Whether everything was compared and is right, or all agree."""
-        return self.compared and not self.failed
+        return self.compared and not (self.failed or self.given_away)
 
     def summary(self) -> str:
         """One line."""
         targets = {own.target for output in self.outputs for own in output.computed}
-        bad = {target for p in self.places if not p.criterion for target in p.targets}
+        own = [p for p in self.places if not (p.criterion or p.given_away)]
+        bad = {target for p in own for target in p.targets}
         idle = self.errors.keys() - bad
         total = len(targets)
         parts = [f"{len(bad)} of {total} targets fail"] if bad else []
         parts += [f"{len(idle)} of {total} targets do not run it"] if idle else []
+        away = ", ".join(self.given_away)
+        parts += [f"{away}: accuracy given away, and not wrong"] if away else []
         differing = ", ".join(output.name for output in self.outputs if output.differs)
         odd = [v for v in self.values if v.differs]
         odd.sort(key=lambda v: len([group for group in v.groups if {*group} - {ARBITER}]) < 2)
@@ -260,9 +313,11 @@ class ModelCheck:
     @property
     def verdict(self) -> str:
         """The first word of the summary."""
-        if self.failed or not self.compared:
+        if self.failed or self.given_away:
+            return "WRONG" if self.failed else "GIVEN AWAY"
+        if not self.compared:
             differ = any(output.differs for output in self.outputs)
-            return "WRONG" if self.failed else "differ" if differ else "not compared"
+            return "differ" if differ else "not compared"
         return "agree" if any(output.agree for output in self.outputs) else "right"
 
     def text(self, nodes: bool = False) -> str:
@@ -277,16 +332,52 @@ class ModelCheck:
 
     __repr__ = __str__
 
+    def _repr_html_(self) -> str:
+        """One table for notebooks: how each target computes each output."""
+        return environment(html=True).get_template("check_table.html.jinja").render(check=self)
+
+    def html(self) -> str:
+        """A page for people: the table, the graph with the first wrong node marked, heat maps of
+        the worst output, and the whole report.
+        """
+        first = next((place.value for place in self.places if place.value), "")
+        worst = self._worst()
+        template = environment(html=True).get_template("check.html.jinja")
+        return template.render(
+            check=self,
+            drawing=drawing(self.case.graph, first),
+            first=first,
+            worst=worst,
+            heat=self._heat(*worst) if worst else None,
+            report=self.text(nodes=True),
+        )
+
+    def _worst(self) -> tuple[Output, Computed] | None:
+        """The output and the target that are furthest off; wrong before accuracy given away."""
+        off = [(o, c) for o in self.outputs for c in o.computed if c.wrong and c.wrong.worst]
+        return max(
+            off, key=lambda own: (own[1].state == OutputState.WRONG, own[1].relative), default=None
+        )
+
+    def _heat(self, output: Output, computed: Computed) -> str | None:
+        from nnfuzz.compare.verdict import excess_of
+
+        ran = {label(o.target): o.outputs or {} for o in self.result.outcomes}
+        own, actual = self.envelopes[output.name], ran[computed.target][output.name]
+        return heat_maps(own.ref, actual, excess_of(own, actual), own.comparable)
+
     def to_json(self) -> JsonObject:
         """Everything but the arrays, as values that JSON has."""
         return {
             "schema": SCHEMA,
             "ok": self.ok,
             "failed": self.failed,
+            "given_away": list(self.given_away),
             "compared": self.compared,
             "summary": self.summary(),
             "inputs": {n: [str(a.dtype), list(a.shape)] for n, a in self.case.inputs.items()},
             "tolerance": self.criterion,
+            "settings": as_json(self.settings),
             "targets": as_json(self.result.outcomes),
             "outputs": as_json(self.outputs),
             "nodes": as_json(self.values),
@@ -308,7 +399,7 @@ class ModelCheck:
 def _states(value: Output, idle: Collection[str]) -> str:
     """The states of all targets but idle ones on a node, grouped by state."""
     states = by_text(
-        (own.target, "WRONG" if own.wrong else own.state)
+        (own.target, "WRONG" if own.state == OutputState.WRONG else own.state)
         for own in value.computed
         if own.target not in idle
     )

@@ -117,6 +117,10 @@ class CampaignConfig(CampaignSettings):
         draw = zlib.crc32(f"{self.seed}/{index}/full-check".encode()) / 2**32
         return draw < self.full_check
 
+    def at_default(self, index: int) -> bool:
+        """Whether compilers run the index as their users have them as well."""
+        return random.Random(f"{self.seed}/{index}/default").random() < self.defaults
+
     def drawing(self, index: int, compiler: str) -> random.Random | None:
         """The random numbers of a test's pipeline; None where it runs at the usual levels."""
         rng = random.Random(f"{self.seed}/{index}/pipeline/{compiler}")

@@ -54,6 +54,16 @@ class CampaignSettings:
         usual=0.5,
         said="{usual}, 0 with level",
     )
+    defaults: float = setting(
+        0.0,
+        "Share of the tests that compilers run as their users have them, too, without settings of "
+        "the adapter (nnfuzz backends NAME). Accuracy that is given away so, or by a documented "
+        "narrowing, is a finding; 0 for neither",
+        TESTED,
+        SHARE,
+        usual=0.1,
+        said="{usual}, 0 with level",
+    )
     time_limit: float | None = setting(
         None,
         "Stop so long after the first test, earlier sessions included: 90s, 10m, 1h30m",

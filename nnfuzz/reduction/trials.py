@@ -369,7 +369,7 @@ class Trials:
             runs=[run],
             judging=judging,
             isolates=lambda failure: question.isolates,
-            levels={runner.spec.name: runner.backend.levels},
+            levels={runner.spec.name: runner.backend.with_default()},
             habits={runner.name: question.habits},
             locates=False,
         )

@@ -24,6 +24,19 @@ def reads_as_out_of_memory(text: str) -> bool:
     return _OUT_OF_MEMORY.search(text) is not None
 
 
+_LACKING = re.compile(
+    r"\blocale\b.*\bname not valid|unsupported locale setting|cannot open shared object file"
+    r"|no space left on device|no such file or directory: '[\w+-]+'",
+    re.IGNORECASE,
+)
+"""A locale, a library, room on the disk, a command (a name without a folder)."""
+
+
+def reads_as_lacking(text: str) -> bool:
+    """Whether a message says that this machine lacks something, which is no fault of a compiler."""
+    return _LACKING.search(text) is not None
+
+
 @dataclass(frozen=True)
 class Limits:
     """Wall-clock seconds and growth in bytes for each job, jobs until a worker is replaced.

@@ -102,6 +102,10 @@ class Scored(Composite):
         """How many scores there are for each row."""
         return self.targets
 
+    def requires(self, *inputs):
+        # Models of others may have SOFTMAX_ZERO or PROBIT.
+        yield self.post_transform in TRANSFORMS
+
     def value_range(self, *ranges):
         return ANY_RANGE if self.post_transform == "NONE" else (0.0, 1.0)
 
@@ -161,6 +165,7 @@ class Coefficients(Scored):
     intercepts: tuple[float, ...]
 
     def requires(self, x):
+        yield from super().requires(x)
         yield x.shape[1] == self.features
 
     def scores(self):

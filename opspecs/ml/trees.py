@@ -282,6 +282,7 @@ class Ensemble(Scored):
     trees: Any
 
     def requires(self, x):
+        yield from super().requires(x)
         used = [d[1] for tree in self.trees for d in decisions(tree)]
         yield x.shape[1] > max(used, default=0)
 

@@ -19,14 +19,14 @@ import random
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Generic, TypeVar
 
 import numpy as np
 import onnx
@@ -43,6 +43,7 @@ from nnfuzz.operators.operator import ConstraintError
 from nnfuzz.operators.registry import OpRegistry
 from scripts.check.legal_nodes import LegalNode, beginnings, changed
 
+A = TypeVar("A")
 ROOT = Path(__file__).parents[2]
 SECONDS = 90
 """Of a runtime for one node."""
@@ -221,20 +222,20 @@ def _start() -> None:
     OPERATORS.append(OpRegistry.load())
 
 
-class Process:
-    """`asked` in a process that may die, as onnx and runtimes let it."""
+class Process(Generic[A]):
+    """A question about nodes, in a process that may die, as onnx and runtimes let it."""
 
-    def __init__(self) -> None:
-        self._pool = self._fresh()
+    def __init__(self, question: Callable[[LegalNode], A]) -> None:
+        self._question, self._pool = question, self._fresh()
 
     @staticmethod
     def _fresh() -> ProcessPoolExecutor:
         return ProcessPoolExecutor(1, get_context("spawn"), _start)
 
-    def __call__(self, node: LegalNode) -> Answer | None:
-        """Raises: BrokenProcessPool if the process died, TimeoutError, or as `asked` does."""
+    def __call__(self, node: LegalNode) -> A:
+        """Raises: BrokenProcessPool if the process died, TimeoutError, or as the question does."""
         try:
-            return self._pool.submit(asked, node).result(SECONDS)
+            return self._pool.submit(self._question, node).result(SECONDS)
         except (BrokenProcessPool, TimeoutError):
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._pool = self._fresh()
@@ -249,7 +250,7 @@ class Process:
 
 def measured(begin: list[LegalNode], nodes: int, rng: random.Random) -> Tally:
     """Draws `nodes` changed nodes of each operator, asks, and groups what is refused."""
-    tally, process = Tally(), Process()
+    tally, process = Tally(), Process(asked)
     kinds: dict[str, list[LegalNode]] = {}
     for node in begin:
         kinds.setdefault(node.kind, []).append(node)

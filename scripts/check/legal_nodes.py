@@ -24,8 +24,10 @@ from nnfuzz.check import runtimes as references
 from nnfuzz.check.instances import SIZES, solved
 from nnfuzz.check.versions import legal_opsets
 from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import protos
 from nnfuzz.materialize.emit import OPSETS
+from nnfuzz.materialize.walk import qualified_name
 from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.operator import OpSpec
 
@@ -34,7 +36,9 @@ CHANGES = (0, 1, 1, 1, 2, 2, 3)
 OPERAND = 16
 """Elements of the largest integer operand that is taken for a shape, axes or the like."""
 LARGEST = 1 << 16
-INT, FLOAT, STRING, INTS, FLOATS = 2, 1, 3, 7, 6
+USUAL = 22
+"""The opset of a model that imports another domain alone."""
+INT, FLOAT, STRING, INTS, FLOATS, STRINGS = 2, 1, 3, 7, 6, 8
 """Types of attributes, as onnx.AttributeProto numbers them."""
 
 
@@ -54,7 +58,8 @@ class LegalNode:
 
     @property
     def schema(self) -> onnx.defs.OpSchema:
-        return onnx.defs.get_schema(self.kind, max_inclusive_version=self.opset)
+        domain, _, name = self.kind.rpartition(".")
+        return protos.schema_of(onnx.NodeProto(op_type=name, domain=domain), self.opset)
 
     @property
     def given(self) -> dict[str, np.ndarray]:
@@ -66,13 +71,26 @@ class LegalNode:
     def _names(self) -> list[str]:
         return [f"x{i}" if a is not None else "" for i, a in enumerate(self.inputs)]
 
-    def model(self) -> onnx.ModelProto:
-        """The model, with the outputs' types that strict inference finds.
+    def model(self, types: Iterable[TensorType] = ()) -> onnx.ModelProto:
+        """The model, with the outputs' types that strict inference finds, or these.
 
         Raises: RejectedByOnnx, or whatever onnx raises.
         """
+        model = self.bare()
+        for value, own in zip(model.graph.output, types):
+            value.CopyFrom(protos.value_info(value.name, own))
+        found = onnx.shape_inference.infer_shapes(
+            model, check_type=True, strict_mode=True, data_prop=True
+        )
+        onnx.checker.check_model(found, full_check=True)
+        return found
+
+    def bare(self) -> onnx.ModelProto:
+        """The model without the outputs' types, unchecked."""
         names = [f"y{i}" if there else "" for i, there in enumerate(self.outputs)]
-        node = helper.make_node(self.kind, self._names, names, "node", **self.attributes)
+        domain, _, kind = self.kind.rpartition(".")
+        given = self._names, names, "node", None, domain
+        node = helper.make_node(kind, *given, **self.attributes)
         graph = onnx.GraphProto(name="legal", node=[node])
         for name, array, held in zip(self._names, self.inputs, self.constant, strict=True):
             if array is not None and held:
@@ -80,12 +98,7 @@ class LegalNode:
             elif array is not None:
                 graph.input.append(protos.value_info(name, references.type_of(array)))
         graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name)
-        model = protos.model(graph, self.opset)
-        found = onnx.shape_inference.infer_shapes(
-            model, check_type=True, strict_mode=True, data_prop=True
-        )
-        onnx.checker.check_model(found, full_check=True)
-        return found
+        return protos.model(graph, self.opset)
 
 
 # -- where nodes begin ------------------------------------------------------------------------
@@ -129,7 +142,7 @@ def _lowered(
 def _node_of(model: onnx.ModelProto, arrays: dict[str, np.ndarray]) -> Iterator[LegalNode]:
     """The node of a model that has one, if nnfuzz knows the dtypes of what it reads."""
     imports = {entry.domain or "ai.onnx": entry.version for entry in model.opset_import}
-    if len(model.graph.node) != 1 or set(imports) != {"ai.onnx"}:
+    if len(model.graph.node) != 1 or not set(imports) <= {"ai.onnx", "ai.onnx.ml"}:
         return
     node = model.graph.node[0]
     attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
@@ -141,8 +154,8 @@ def _node_of(model: onnx.ModelProto, arrays: dict[str, np.ndarray]) -> Iterator[
     constant = tuple(bool(name) and (name in held or _operand(arrays[name])) for name in node.input)
     inputs = tuple(arrays[name] if name else None for name in node.input)
     outputs = tuple(bool(name) for name in node.output)
-    opset = max(imports["ai.onnx"], OPSETS[0])
-    yield LegalNode(node.op_type, opset, attributes, inputs, constant, outputs)
+    opset = max(imports.get("ai.onnx", USUAL), OPSETS[0])
+    yield LegalNode(qualified_name(node), opset, attributes, inputs, constant, outputs)
 
 
 def _operand(array: np.ndarray) -> bool:
@@ -177,6 +190,9 @@ def attribute(node: LegalNode, rng: random.Random) -> LegalNode:
         value = rng.choice((0.0, 1.0, 0.5, -1.0, 2.0))
     elif kind == STRING:
         value = rng.choice(_words(declared.description, declared.default_value.s))
+    elif kind == STRINGS:
+        value = list(before or ())
+        value[rng.randrange(len(value))] = rng.choice(value)
     elif kind in (INTS, FLOATS) and before:
         value = list(before)
         value[rng.randrange(len(value))] = rng.choice((0, 1, -1, 2, 3))

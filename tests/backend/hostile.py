@@ -118,6 +118,10 @@ def _raise() -> None:
     raise ValueError("the compiler dislikes this model")
 
 
+def _lack_a_locale() -> None:
+    raise RuntimeError("no locale: locale::facet::_S_create_c_locale name not valid")
+
+
 def _raise_unsupported() -> None:
     raise NotImplementedError("no such kernel")
 

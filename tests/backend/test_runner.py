@@ -9,7 +9,7 @@ import pytest
 
 from nnfuzz.backend.contract import OptionError
 from nnfuzz.backend.interface import InputError, TensorSpec, check_inputs
-from nnfuzz.backend.outcome import Outcome, OutcomeKind, RunLevels, Stage
+from nnfuzz.backend.outcome import LACKING, Outcome, OutcomeKind, RunLevels, Stage
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import AdapterFault, BackendRunner, RunnerError, checked
 from nnfuzz.backend.target import Target
@@ -66,6 +66,12 @@ CASES = [
     ("raise", OutcomeKind.EXCEPTION, "", "the compiler dislikes this model"),
     ("panic", OutcomeKind.EXCEPTION, "", "index out of bounds"),
     ("raise_unsupported", OutcomeKind.UNSUPPORTED, "", "no such kernel"),
+    (
+        "lack_a_locale",
+        OutcomeKind.UNSUPPORTED,
+        "",
+        f"{LACKING}: no locale: locale::facet::_S_create_c_locale name not valid",
+    ),
 ]
 
 

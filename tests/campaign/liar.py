@@ -6,12 +6,14 @@
 import os
 from pathlib import Path
 
-from nnfuzz.backend.contract import Backend
+from nnfuzz.backend.contract import Backend, Override
+from nnfuzz.backend.target import DEFAULT
 
 
 class Liar(Backend):
     name = "liar"
     levels = ("O0", "O1")
+    overrides = (Override("quiet=1", "it whispers"), Override("honest=1", "it likes round numbers"))
 
     def versions(self):
         return {"liar": "1"}
@@ -33,6 +35,8 @@ class Liar(Backend):
                 _, how, plan = module.split()
                 wrong = plan[count()] == "1" and misbehave(how)
             wrong = module == "wrong everywhere" or (wrong and level == "O1")
+            if module == "given away" and level.startswith(DEFAULT):
+                wrong = "honest=1" not in level
             return {"y": inputs["x"] + 1 if wrong else inputs["x"]}
 
         return run

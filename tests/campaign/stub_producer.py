@@ -271,6 +271,10 @@ def rare(seed, config, cache=""):
     return Stub(seed, [*["right"] * 30, "wrong", *["right"] * 8, "abort"])
 
 
+def giving(seed, config, cache=""):
+    return Stub(seed, ["right", "given away"])
+
+
 def exporting(seed, config, cache=""):
     """Wrong at every level; but see "lower", which writes what is right."""
     return Stub(seed, ["right", "wrong everywhere"])

@@ -293,6 +293,13 @@ def test_a_level_that_does_well_accuses_the_optimiser(tmp_path):
     assert [row.party for row in result.findings] == ["optimiser"]
 
 
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_accuracy_that_is_given_away_is_a_finding_of_its_own(tmp_path, share):
+    result = run(tmp_path / "c", 4, "giving", "liar", defaults=share)
+    title = "liar: accuracy given away by default: right with honest=1 (default only)"
+    assert [(row.title, row.occurrences) for row in result.findings] == [(title, 2)] * bool(share)
+
+
 def test_known_signatures_are_counted_and_not_reported(tmp_path):
     first = run(tmp_path / "a", 6, "lying", "liar", learn=False)
     known = tuple(row.signature for row in first.findings)

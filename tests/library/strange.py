@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+import numpy as np
 import onnx
 from nnfuzz.backends.onnxruntime import OnnxRuntime
+
+from nnfuzz.backend.contract import Override
+from nnfuzz.backend.target import DEFAULT
 
 
 class Fusing(OnnxRuntime):
@@ -20,6 +26,30 @@ class Fusing(OnnxRuntime):
             if node.op_type == "Add" and not inner.isdisjoint(node.input) and level == "O3":
                 node.op_type = "Sub"
         return super().build(model.SerializeToString(), level)
+
+
+class Giving(OnnxRuntime):
+    """ONNX Runtime that rounds results to float16, unless "digits=all" is set; and computes float64
+    in float32 by design.
+    """
+
+    name = "giving"
+    overrides = (Override("digits=all", "results have three digits"),)
+    narrows: ClassVar = {"float64": "float32"}
+
+    def build(self, module, level):
+        program = super().build(module, "O3")
+        rounds = level == DEFAULT
+
+        def run(inputs):
+            arrays = program(inputs)
+            narrow = {n: a.astype(np.float32).astype(a.dtype) for n, a in arrays.items()}
+            return {
+                n: a.astype(np.float16).astype(a.dtype) if rounds else narrow[n]
+                for n, a in arrays.items()
+            }
+
+        return run
 
 
 class Raising(OnnxRuntime):

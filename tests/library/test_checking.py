@@ -56,14 +56,40 @@ def test_nobody_is_wrong_where_onnx_reference_contradicts_nnfuzz(monkeypatch):
     json.dumps(check.to_json())
 
 
+def test_what_a_default_gives_away_is_not_wrong():
+    check = nnfuzz.check_model(MODEL, ["giving"], plugins=[PLUGIN])
+    assert check.given_away == ("giving default",) and not check.failed and not check.ok
+    assert check.summary().startswith("GIVEN AWAY: giving default: accuracy given away")
+    states = {own.target: own.state for own in check.outputs[0].computed}
+    assert states == {"giving O0": "right", "giving O3": "right", "giving default": "given away"}
+    (own,) = (own for own in check.outputs[0].computed if own.state == "given away")
+    assert str(own).startswith("accuracy given away by default: right with digits=all, up to 0.000")
+    assert check.settings == {"giving": ("digits=all",)} and "giving: digits=all" in check.text()
+    page = check.html()
+    assert page.count(' g-wrong"') == 1 and "<code>a</code> is the first value that is off" in page
+    assert "Output y of giving default" in page and page.count('class="heat"') == 3
+    assert check._repr_html_().startswith("<table>") and "giving default" in check._repr_html_()
+    named = nnfuzz.check_model(MODEL, ["giving/O0", "giving/O3"], plugins=[PLUGIN])
+    assert named.ok
+
+
+def test_what_an_interface_narrows_is_not_wrong():
+    model = parsed("(double[2, 6] x) => (double[2, 6] y) { y = Tanh(x) }")
+    check = nnfuzz.check_model(model, ["giving/O3"], plugins=[PLUGIN])
+    assert check.given_away == ("giving O3",) and not check.failed
+    text = str(check.outputs[0].computed[0])
+    assert text.startswith("accuracy given away by its interface: float64 is computed in float32")
+
+
 def test_a_right_model_is_right_at_every_node(right):
     assert right.ok and right.compared and not right.failed and not right.places
-    assert right.summary() == "right: all outputs on all 3 targets"
+    assert right.summary() == "right: all outputs on all 4 targets"
     (output,) = right.outputs
     assert (output.name, output.share) == ("y", 1.0)
     assert [own.target for own in output.computed] == [
         "onnxruntime O0",
         "onnxruntime O3",
+        "onnxruntime default",
         "fusing O0",
     ]
     assert all(own.state == "right" and own.ulp < 100 for own in output.computed)
@@ -165,7 +191,7 @@ def test_compilers_that_differ_where_nothing_has_a_reference_are_named(model, wh
     check = nnfuzz.check_model(model, ["plain", "doubling/O3"], plugins=[DIFFERING])
     (output,) = check.outputs
     assert not (check.failed or check.compared or check.places)
-    right = "plain O0", "plain O3", *others
+    right = "plain O0", "plain O3", "plain default", *others
     assert output.groups == (right, ("doubling O3",))
     assert f"they differ: {', '.join(right)} | doubling O3" in str(check)
     assert check.summary().startswith(f"differ: targets differ on y{where}; y is without ref")

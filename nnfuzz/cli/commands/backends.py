@@ -198,6 +198,10 @@ def backend_lines(registry: BackendRegistry, spec: BackendSpec, check: bool) -> 
     yield f"    levels: {_levels(backend)} (* compared by default)"
     if backend.steps:
         yield f"    {len(backend.steps)} passes and options that pipelines are drawn from"
+    for dtype, to in backend.narrows.items():
+        yield f"    computes {dtype} in {to}"
+    for own in backend.overrides:
+        yield f"    sets {own.step}{'' if own.exact else ', at default too'}: {own.why}"
     yield from _options(fields(backend.Options))
 
 
@@ -219,7 +223,7 @@ def _state(registry: BackendRegistry, spec: BackendSpec, check: bool) -> str:
 
 def _levels(backend: type[Backend]) -> str:
     default = backend.default_levels()
-    return " ".join(f"{level}*" if level in default else level for level in backend.levels)
+    return " ".join(f"{level}*" if level in default else level for level in backend.with_default())
 
 
 def _options(options: tuple[Field[Any], ...]) -> Iterator[str]:

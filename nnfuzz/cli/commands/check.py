@@ -80,6 +80,15 @@ def check(
         Path | None,
         REPORTED.option("Write everything as JSON.", "FILE.json", "--json", dir_okay=False),
     ] = None,
+    page: Annotated[
+        Path | None,
+        REPORTED.option(
+            "Write a page with the graph, its first wrong node, and heat maps of the worst output.",
+            "FILE.html",
+            "--html",
+            dir_okay=False,
+        ),
+    ] = None,
     every_node: Annotated[
         bool,
         REPORTED.option(
@@ -104,8 +113,9 @@ def check(
     can be found. docs/CHECK.md explains the report.
 
     Exit codes: 0 every output is right, or all agree on it where nobody knows the truth, 1
-    something is wrong, fails, or is beyond your tolerance, 2 wrong usage, or no valid model, 3 a
-    fault of nnfuzz itself, 4 an output was not compared, or less than nine tenths of it.
+    something is wrong, fails, gives accuracy away by default or by its interface, or is beyond your
+    tolerance, 2 wrong usage, or no valid model, 3 a fault of nnfuzz itself, 4 an output was not
+    compared, or less than nine tenths of it.
     """
     file = _model_file(model)
     if save is not None:
@@ -138,11 +148,14 @@ def check(
                 result = result.save(save)
         if report is not None:
             write_json(report, result.to_json())
+        if page is not None:
+            with writing(page):
+                page.write_text(result.html(), encoding="utf-8")
     finally:  # a result of minutes is not lost because it cannot be written
         typer.echo(result.text(every_node))
     _next(result, save)
     judged = OK if result.compared else FAULT if result.contradicted else NOT_COMPARED
-    raise typer.Exit(FINDINGS if result.failed else judged)
+    raise typer.Exit(FINDINGS if result.failed or result.given_away else judged)
 
 
 def _model_file(path: Path) -> Path:
