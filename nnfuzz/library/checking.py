@@ -20,7 +20,6 @@ from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.target import DEFAULT, DIRECT, ONNX, Target
 from nnfuzz.base.threads import one_thread
-from nnfuzz.compare.contradiction import groups_that_agree
 from nnfuzz.compare.mismatch import ENOUGH, Contradiction, Mismatch
 from nnfuzz.experiment.result import Result
 from nnfuzz.ir.dtypes import is_floating, plain
@@ -401,6 +400,7 @@ class _Examination:
         made: bool,
     ) -> Output:
         """The targets' results for one output. share: of it that can be compared."""
+        from nnfuzz.compare.contradiction import groups_that_agree
         from nnfuzz.compare.losses import losses
 
         why: tuple[str, ...] = () if made else UNREACHED

@@ -142,10 +142,8 @@ def imported(begin: list[LegalNode], wanted: int, rng: random.Random) -> Iterato
 
 def drawn(spec: type[OpSpec], wanted: int, registry: OpRegistry, seed: int) -> Row:
     """The row of an operator whose nodes its own spec draws, on ONNX Runtime."""
-    dice, questions = random.Random(f"{seed}:{spec.name}"), ("forward",)
-    report = check_operator(
-        spec, dice, wanted, {RUNTIME: _run_onnxruntime}, registry.waivers, questions
-    )
+    dice, runtimes = random.Random(f"{seed}:{spec.name}"), {RUNTIME: _run_onnxruntime}
+    report = check_operator(spec, dice, wanted, runtimes, registry.waivers, ("forward",))
     answers = report.answers.get(RUNTIME, Counter[str]())
     row = Row(spec.name, report.forward, report.forward, texts=list(report.problems))
     row.right[RUNTIME], row.ran[RUNTIME] = answers[AGREES], sum(answers.values())

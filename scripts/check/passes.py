@@ -1,15 +1,13 @@
 """Counts which passes of a compiler change models as a campaign makes them.
 
     python -m scripts.check.passes --models 600
-    python -m scripts.check.passes --backend openvino --models 500 --json openvino.json
-    python -m scripts.check.passes --models 600 --seed 3 --skeletons 1 --json onnxruntime.json
-    python -m scripts.check.passes --page passes.md onnxruntime.json openvino.json tvm.json
+    python -m scripts.check.passes --backend openvino --models 500
+    python -m scripts.check.passes --models 600 --seed 3 --skeletons 1
 
 The models have nothing that the compiler calls unsupported. Each is built at all levels but the
 least optimised one, and half of them by a drawn pipeline as well, as a campaign's tests are. A line
-for each pass has the number of models that it changed. --json adds the counts to those in a file,
-so that several runs make one table; --page makes a page of such files, with their "note", if they
-have one. passes.toml has those that cannot change a model, with the reasons; they do not count.
+for each pass has the number of models that it changed. passes.toml has those that cannot change a
+model, with the reasons; they do not count.
 
 The log of ONNX Runtime names transformers; a rewrite rule counts if its transformer changes the
 model while all other rules are switched off (in at most --enough models, since that is slow).
@@ -18,7 +16,6 @@ model while all other rules are switched off (in at most --enough models, since 
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import sys
 import tomllib
@@ -49,21 +46,7 @@ from nnfuzz.testcase.producer import Producer
 from nnfuzz.triage.survey import plain_model
 
 ORT = OnnxRuntime.name
-MODELS, VERSION = "models", "version"
 REASONS = Path(__file__).with_suffix(".toml")
-SHOWN = 8
-"""Passes of a page that changed the fewest models, by name."""
-PAGE = """\
-# Passes that fire
-
-Made by `python -m scripts.check.passes --page passes.md FILE.json...`; do not edit.
-
-An optimiser is tested by the models that its passes change. These are the passes that each compiler
-itself names in its log or trace, counted over models as a campaign makes them by default (one model
-in five has a skeleton, one in ten is a quantised twin), of direct emission alone. To count again:
-
-    python -m scripts.check.passes --backend onnxruntime --models 3000 --seed 90 --json counts.json
-"""
 Changed = Callable[[bytes, int], Collection[str]]
 
 
@@ -75,13 +58,10 @@ class Lost(Exception):
 class Table:
     """How many models each pass changed. counts: also of passes that changed none."""
 
-    backend: str
-    version: str
     models: int
     counts: Mapping[str, int]
     excused: Mapping[str, str]
     """Passes that cannot change a model, with the reasons."""
-    note: str = ""
 
     def able(self) -> list[str]:
         """The passes that can change a model, those that changed most models first."""
@@ -94,30 +74,9 @@ class Table:
         share = f" ({fired / len(able):.0%})" if able else ""
         return f"{fired} of {len(able)} passes{share} changed one of {self.models} models"
 
-    def to_json(self) -> str:
-        head = {VERSION: self.version, MODELS: self.models}
-        return json.dumps({"backend": self.backend, **head, "counts": self.counts}, indent=1) + "\n"
-
-    @classmethod
-    def read(cls, path: Path) -> Table:
-        found = json.loads(path.read_text())
-        reasons = tomllib.loads(REASONS.read_text()).get(found["backend"], {})
-        return cls(
-            found["backend"],
-            found[VERSION],
-            found[MODELS],
-            found["counts"],
-            reasons,
-            found.get("note", ""),
-        )
-
 
 def main() -> int:
     arguments = parse()
-    if arguments.page:
-        tables = [Table.read(path) for path in arguments.counts]
-        arguments.page.write_text("\n".join([PAGE, *map(section, tables)]))
-        return 0
     with ExitStack() as stack:
         table = count(arguments, stack)
     for name in sorted(table.counts, key=lambda name: -table.counts[name]):
@@ -128,30 +87,21 @@ def main() -> int:
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("counts", type=Path, nargs="*", help="files of a page")
-    parser.add_argument("--page", type=Path, help="the page that is made of them")
     parser.add_argument("--backend", default=ORT, help="a backend that reports its passes")
     parser.add_argument("--models", type=int, default=600)
-    parser.add_argument("--start", type=int, default=0, help="the first index")
     parser.add_argument("--seed", type=int, default=0)
     share = {"type": float, "help": "share of the models"}
     parser.add_argument("--skeletons", default=SETTINGS["skeletons"].usual, **share)
     parser.add_argument("--quantize", default=SETTINGS["quantize"].usual, **share)
     parser.add_argument("--enough", type=int, default=5, help="models of a rule that are counted")
-    parser.add_argument("--json", type=Path, help="file that collects the counts of several runs")
     return parser.parse_args()
 
 
 def count(arguments: argparse.Namespace, stack: ExitStack) -> Table:
-    """Builds the models; writes the counts down after each."""
-    path = arguments.json
-    before = Table.read(path) if path and path.exists() else None
-    counts = Counter[str](before.counts if before else {})
-    tried = before.models if before else 0
+    """Builds the models, and counts."""
+    counts, tried = Counter[str](), 0
     reasons = tomllib.loads(REASONS.read_text()).get(arguments.backend, {})
-    table = Table(arguments.backend, "", tried, counts, reasons)
     runner = stack.enter_context(_runner(arguments.backend))
-    version = next(iter(runner.versions().values()))
     known = runner.known_passes(plain_model(PLAIN_OPSET), runner.backend.default_levels()[-1])
     if arguments.backend == ORT:
         known = [*(known or ()), *(f"{name}: {rule}" for name in RULES for rule in RULES[name])]
@@ -163,10 +113,7 @@ def count(arguments: argparse.Namespace, stack: ExitStack) -> Table:
             counts.update(fired(model, index))
         except Lost:
             print(f"index {index} ends the process of {arguments.backend}", flush=True)
-        table = Table(arguments.backend, version, tried, counts, reasons)
-        if path:
-            path.write_text(table.to_json())
-    return table
+    return Table(tried, counts, reasons)
 
 
 def _runner(name: str) -> BackendRunner:
@@ -182,7 +129,7 @@ def models(arguments: argparse.Namespace) -> Iterator[tuple[int, bytes]]:
     case = make_config(registry, [spec], (), (), {**given, "exporters": (DIRECT,)}).case
     refused = known_refusals(registry, [spec])
     producer = Producer(arguments.seed, replace(case, refused=refused))
-    indexes = range(arguments.start, arguments.start + arguments.models)
+    indexes = range(arguments.models)
     for index in track(indexes, "models", disable=not sys.stderr.isatty()):
         with one_thread():
             made = producer.produce(index)
@@ -266,27 +213,6 @@ def rules(
             logged = runtime.logged(model, target, others)[1]
             if any(made == transformer and count != "0" for made, count in logged):
                 yield name
-
-
-# -- the page ------------------------------------------------------------------------------------
-
-
-def section(table: Table) -> str:
-    """The part of the page for a compiler."""
-    able = table.able()
-    fired = [name for name in able if table.counts[name]]
-    silent = [name for name in able if not table.counts[name]]
-    rare = ", ".join(f"{name} ({table.counts[name]})" for name in fired[::-1][:SHOWN])
-    lines = [f"## {table.backend} {table.version}", "", f"{table.summary()}. The rarest: {rare}."]
-    lines += ["", table.note] if table.note else []
-    if silent:
-        lines += ["", f"Without a model: {', '.join(silent)}."]
-    cannot = {n: why for n, why in table.excused.items() if n in table.counts and n not in able}
-    if cannot:
-        lines += ["", "These cannot change a model, and do not count:", ""]
-        lines += ["| pass | why |", "| --- | --- |"]
-        lines += [f"| {name} | {why} |" for name, why in sorted(cannot.items())]
-    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

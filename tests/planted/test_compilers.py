@@ -9,8 +9,7 @@ from onnx import TensorProto, helper
 
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
-from scripts.check import garrulous, guessing
-from tests.planted import frugal, immature
+from tests.planted import frugal, garrulous, guessing, immature
 from tests.planted.nodewise import Interpreter
 
 ROWS = np.array([[1.0, -2.0, 3.0], [0.5, 2.5, -1.0]], np.float32)

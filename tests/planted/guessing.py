@@ -1,7 +1,7 @@
 """A compiler that infers wrong types for two operators, and fails in whatever reads them.
 
-    nnfuzz fuzz --plugin scripts/check/guessing.py -b guessing --tests 600
-    python -m scripts.check.triage CAMPAIGN --truth scripts/check/guessing.py
+    nnfuzz fuzz --plugin tests/planted/guessing.py -b guessing --tests 600
+    python -m scripts.check.triage CAMPAIGN --truth tests/planted/guessing.py
 
 The rank of Expand's result and the dtype of Floor's are wrong: each reader says so in words of its
 own, at import, in compilation or at execution. One check fails at import and at execution.

@@ -1,7 +1,7 @@
 """A compiler whose words mislead: refusals behind labels, and names that change with every run.
 
-    nnfuzz fuzz --plugin scripts/check/garrulous.py -b garrulous --tests 600
-    python -m scripts.check.triage CAMPAIGN --truth scripts/check/garrulous.py
+    nnfuzz fuzz --plugin tests/planted/garrulous.py -b garrulous --tests 600
+    python -m scripts.check.triage CAMPAIGN --truth tests/planted/garrulous.py
 
 Some operators and dtypes are refused, in the middle of an internal error, by a class called `error`
 and by a TypeError of a native binding: no finding may tell of these. Two causes have temporary
