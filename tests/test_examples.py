@@ -93,7 +93,7 @@ def test_judging_outputs_of_ones_own(run, mine, tmp_path):
 def test_checking_a_model_of_ones_own(run, mine, tmp_path):
     done = run(EXAMPLES / "check_my_model.py", "mine.onnx", "onnxruntime")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("right: all outputs on all 2 targets")
+    assert done.stdout.startswith("right: all outputs on all 3 targets")
     (tmp_path / "mine.onnx").write_bytes(b"\xff")
     done = run(EXAMPLES / "check_my_model.py", "mine.onnx")
     assert done.returncode == 1 and "mine.onnx: " in done.stderr

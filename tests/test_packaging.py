@@ -68,7 +68,7 @@ def test_the_wheel_tells_licence_and_entry_points(distributions):
     text = wheel.read(metadata).decode()
     assert "License-Expression: Apache-2.0" in text and "Author: The nnfuzz developers" in text
     points = wheel.read(metadata.replace("METADATA", "entry_points.txt")).decode()
-    assert "nnfuzz.opspecs" in points and "nnfuzz.cli.main:main" in points
+    assert "nnfuzz.opspecs" in points and "nnfuzz.__main__:main" in points
     assert wheel.read(metadata.replace("METADATA", "licenses/LICENSE"))
 
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from nnfuzz.backend.contract import Backend, Program
 from nnfuzz.backend.interface import OnnxModel
+from nnfuzz.base.safe_path import safe_environment
 
 
 class CommandError(RuntimeError):
@@ -48,7 +49,7 @@ class CommandBackend(Backend):
         return f"there is no program {absent[0]!r} on PATH" if absent else super().missing()
 
     def versions(self) -> dict[str, str]:
-        done = subprocess.run([self.command[0], "--version"], capture_output=True, text=True)
+        done = self._run([self.command[0], "--version"])
         return {self.name: (done.stdout.split() or ["unknown"])[-1]}
 
     def load(self, model: OnnxModel) -> OnnxModel:
@@ -81,12 +82,17 @@ class CommandBackend(Backend):
         files = {name: folder / f"{quote(name, safe='')}.npy" for name in names}
         return {name: np.load(file) for name, file in files.items() if file.is_file()}
 
+    def _run(self, words: list[str]) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            words, capture_output=True, text=True, errors="replace", env=safe_environment()
+        )
+
     def _call(self, command: tuple[str, ...], places: Mapping[str, str]) -> None:
         """Raises: CommandError."""
         words = [*command]
         for name, place in places.items():
             words = [word.replace(f"{{{name}}}", place) for word in words]
-        done = subprocess.run(words, capture_output=True, text=True, errors="replace")
+        done = self._run(words)
         if done.returncode < 0:
             print(done.stderr, file=sys.stderr, flush=True)
             os.kill(os.getpid(), -done.returncode)

@@ -1,8 +1,8 @@
 """Counts how each input and attribute of ONNX's operators is written in generated models, and lists
 the ways that ONNX admits and no model has.
 
-    python -m scripts.check.spellings --models 2000 --out spellings.json
-    python -m scripts.check.spellings --read spellings.json Reshape Conv
+    python -m scripts.check.spellings --models 3000
+    python -m scripts.check.spellings --models 3000 Reshape Conv
 
 A way is: an attribute that is given or left out; an input that is left out, empty (a size of 0), a
 scalar or a vector of one element, a constant, an input of the model, or computed by a node, and
@@ -13,7 +13,6 @@ the result is a way without one. Exit status 1 if there is any.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tomllib
 from collections import Counter
@@ -129,13 +128,8 @@ def main() -> int:
     parser.add_argument("operators", nargs="*", help="of ONNX; default: all that occur")
     parser.add_argument("--models", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="write the counts there")
-    parser.add_argument("--read", type=Path, help="counts of an earlier run, in place of models")
     given = parser.parse_args()
-    counts = json.loads(given.read.read_text()) if given.read else count(given.models, given.seed)
-    found = Counter(counts)
-    if given.out:
-        given.out.write_text(json.dumps(found, indent=0, sort_keys=True))
+    found = count(given.models, given.seed)
     reasons = tomllib.loads(REASONS.read_text())
     left = missing(found, given.operators, reasons)
     print(*left, sep="\n")

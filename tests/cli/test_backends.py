@@ -38,7 +38,7 @@ def test_all_backends_are_listed_without_a_compiler():
     assert titles[0].startswith("installed (*") and titles[1].startswith("installed exporters")
     row = next(line.split() for line in lines if line.split()[0] == "onnxruntime")
     options = ["provider=cpu"]
-    assert row[1:] == [version("onnxruntime"), "O0*", "O1", "O2", "O3*", *options]
+    assert row[1:] == [version("onnxruntime"), "O0*", "O1", "O2", "O3*", "default", *options]
     assert sum(line.strip().startswith("memory=") for line in lines) == 1
 
 

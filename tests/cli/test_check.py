@@ -43,7 +43,7 @@ def test_a_right_model(model, tmp_path):
 def test_a_wrong_one_is_saved_as_a_finding_that_replays(model, tmp_path):
     own = ("-b", "off", "--plugin", OFF)
     done = nnfuzz("check", model, *own, "--save", tmp_path / "out")
-    assert done.returncode == 1 and "WRONG: 1 of 2 targets fail" in done.stdout
+    assert done.returncode == 1 and "WRONG: 2 of 3 targets fail" in done.stdout
     assert "first wrong: a, which Add computes" in done.stdout
     (folder,) = (tmp_path / "out").iterdir()
     assert f"next: nnfuzz reduce {folder}" in done.stdout
