@@ -232,7 +232,7 @@ def reshape(a, x, shape):
 def flatten(a, x):
     axis = a.get("axis", 1)
     at = axis + x.dim() if axis < 0 else axis
-    return x.reshape(math.prod(x.shape[:at]), -1)
+    return x.reshape(math.prod(x.shape[:at]), math.prod(x.shape[at:]))
 
 
 def squeeze(a, x, axes=None):
