@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nnfuzz.backend.registry import BackendRegistry, namesake
 from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.untrusted import read_text
 from nnfuzz.bugs.bug import Bug
 from nnfuzz.bugs.ledger import SCRIPT, Ledger
 from nnfuzz.findings.folder import is_finding, read_finding
@@ -57,29 +58,53 @@ def learned(ledger: Ledger, name: str, plugins: Sequence[str] = ()) -> Bug:
 
 
 def model_of(folder: Path) -> tuple[onnx.ModelProto, Mapping[str, np.ndarray]]:
-    """The model of a bug with its inputs: what its script defines as MODEL, in ONNX's textual form,
-    and INPUTS before it does anything else. Raises: NotReduced, OSError.
+    """The model of a bug with its inputs: MODEL in ONNX's textual form and INPUTS, as the script of
+    the bug defines them. The script does not run: INPUTS is read if NumPy's plain constructors and
+    literals make it. Raises: NotReduced, Unreadable.
     """
     from onnx import parser
 
-    scope: dict[str, object] = {}
     script = folder / SCRIPT
-    text = script.read_text(encoding="utf-8") if script.is_file() else ""
-    for statement in _plain(ast.parse(text).body):
-        exec(compile(ast.Module([statement], []), str(script), "exec"), scope)
-    given, inputs = scope.get("MODEL"), scope.get("INPUTS")
-    if not isinstance(given, str) or not isinstance(inputs, dict):
-        raise NotReduced("there is no finding.json, and no MODEL and INPUTS in the script")
     try:
-        return parser.parse_model(given), inputs
+        body = ast.parse(read_text(script)).body if script.is_file() else []
+    except (SyntaxError, RecursionError) as error:
+        raise NotReduced(f"the script is no Python: {error}") from error
+    assigned = [own for own in body if isinstance(own, ast.Assign)]
+    values = {
+        own.targets[0].id: own.value for own in assigned if isinstance(own.targets[0], ast.Name)
+    }
+    if not {"MODEL", "INPUTS"} <= values.keys():
+        raise NotReduced("there is no finding.json, and no MODEL and INPUTS in the script")
+    text, inputs = (_value(values[name]) for name in ("MODEL", "INPUTS"))
+    try:
+        return parser.parse_model(text), inputs
     except parser.ParseError as error:
         raise NotReduced(f"MODEL of the script cannot be parsed: {error}") from error
 
 
-def _plain(statements: Iterable[ast.stmt]) -> Iterable[ast.stmt]:
-    """The imports of data libraries and the assignments at the head of a script."""
-    for statement in statements:
-        if isinstance(statement, ast.FunctionDef | ast.ClassDef | ast.For | ast.With | ast.Try):
-            return
-        if isinstance(statement, ast.Import | ast.ImportFrom | ast.Assign):
-            yield statement
+CONSTRUCTORS = ("array", "arange", "ones", "zeros", "full")
+"""The functions of NumPy that may make INPUTS, beside the method `reshape`."""
+
+
+def _value(node: ast.expr) -> Any:
+    """The value of an expression of literals and CONSTRUCTORS. Raises: NotReduced for others."""
+    match node:
+        case ast.Dict(keys, values) if None not in keys:
+            return {_value(key): _value(value) for key, value in zip(keys, values) if key}
+        case ast.Attribute(ast.Name("np"), "nan" | "inf" as name):
+            return getattr(np, name)
+        case ast.UnaryOp(ast.USub(), operand):
+            return -_value(operand)
+        case ast.List(items):
+            return [_value(item) for item in items]
+        case ast.Name("bool"):
+            return bool
+        case ast.Call(ast.Attribute(ast.Name("np"), name), given, named) if name in CONSTRUCTORS:
+            options = {own.arg: _value(own.value) for own in named if own.arg}
+            return getattr(np, name)(*map(_value, given), **options)
+        case ast.Call(ast.Attribute(inner, "reshape"), given, []):
+            return _value(inner).reshape(*map(_value, given))
+    try:
+        return ast.literal_eval(node)
+    except ValueError as error:
+        raise NotReduced(f"the script computes {ast.unparse(node)[:60]}") from error

@@ -67,3 +67,22 @@ def test_a_model_that_does_well_teaches_nothing(ledger):
     ledger.script("parts/right").write_text("import sys\n")
     with pytest.raises(NotReduced, match="no MODEL and INPUTS"):
         model_of(ledger.place("parts/right"))
+
+
+@pytest.mark.parametrize(
+    "written, reason",
+    [
+        ('{"x": open("made", "w")}', "the script computes open"),
+        ('{"x": np.array(open("made", "w"))}', "the script computes open"),
+        ('{"x": np.load("made")}', "the script computes np.load"),
+        ('{"x": [}', "the script is no Python"),
+    ],
+)
+def test_a_script_of_a_ledger_does_not_run(ledger, monkeypatch, tmp_path, written, reason):
+    monkeypatch.chdir(tmp_path)
+    script = ledger.script("parts/known")
+    text = script.read_text().replace('{"x": np.array([1.0, 2.0], "float32")}', written)
+    script.write_text(f'import os\nos.mkdir("made too")\n{text}')
+    with pytest.raises(NotReduced, match=reason):
+        model_of(ledger.place("parts/known"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bugs"]
