@@ -7,16 +7,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from statistics import fmean
 from typing import Any
+
+from markupsafe import Markup
 
 from nnfuzz.base.text import one_line
 from nnfuzz.findings.text import environment
 from nnfuzz.ir.view import GraphView
 from nnfuzz.operators.attributes import readable
+from nnfuzz.triage.pattern import upstream
 
+MAX_NODES = 80
+"""Of a graph with more nodes only those before the wrong value are drawn."""
 MAX_WIDTH = 900
 """Pixels; a wider drawing is scaled down."""
 _CHAR, _SMALL = 8.0, 6.2  # pixels per character of a title and of the other texts
@@ -67,6 +72,31 @@ class _Box:
         count = len(self.outs)
         shift = (place + 0.5) / count - 0.5 if count == 1 else (place + 0.15) / count - 0.5
         return self.x + self.width * shift, self.y + self.height
+
+
+def drawing(graph: GraphView, wrong: str) -> Markup | None:
+    """The graph; of a large one, the nodes before the wrong value."""
+    if graph and len(graph.nodes) > MAX_NODES:
+        graph = leading_to(graph, wrong, MAX_NODES // 4)
+    try:
+        return Markup(draw(graph, style=False, wrong=wrong)) if graph else None  # draw escapes
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def leading_to(graph: GraphView, value: str, count: int) -> GraphView:
+    """The last `count` nodes that a value depends on; empty if no node computes it. What they read
+    of others are inputs.
+    """
+    before = upstream(graph, value).nodes
+    nodes = before[-count:] if value in graph.makers else ()
+    made = {name for node in nodes for name in node.outputs}
+    read = dict.fromkeys(
+        name for node in nodes for name in node.inputs if name and name not in made
+    )
+    weights = tuple(name for name in read if name in graph.weights)
+    inputs = tuple(name for name in read if name not in weights)
+    return replace(graph, nodes=nodes, inputs=inputs, weights=weights, outputs=(value,))
 
 
 def draw(graph: GraphView, style: bool = True, wrong: str = "") -> str:

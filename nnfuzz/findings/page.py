@@ -41,25 +41,21 @@ from nnfuzz.base.untrusted import (
     whole_or,
 )
 from nnfuzz.findings import text
-from nnfuzz.findings.drawing import draw
+from nnfuzz.findings.drawing import drawing
 from nnfuzz.findings.folder import read_finding, smallest
 from nnfuzz.findings.heat import heat_maps
 from nnfuzz.findings.repro import failing_outcome, output_of_finding
 from nnfuzz.findings.text import environment, seconds
-from nnfuzz.ir.view import GraphView
 from nnfuzz.records.finding import Finding
 from nnfuzz.records.rows import FindingRow
 from nnfuzz.store.database import FOLDERS
 from nnfuzz.store.statistics import Statistics
 from nnfuzz.store.store import FILE, Store
 from nnfuzz.store.summary import SUMMARY, Summary
-from nnfuzz.triage.pattern import upstream
 from nnfuzz.triage.severity import Severity
 
 MAX_TEXT = 20_000
 """Characters of a file that the page shows."""
-MAX_NODES = 80
-"""A graph with more nodes is not drawn."""
 SILENT = 60.0
 """Seconds without a record after which a campaign is called silent."""
 FILTERS = ("backends", "severity", "kind", "stage", "level", "accused", "fault")
@@ -230,31 +226,6 @@ def picture(finding: Finding) -> JsonObject:
     with contextlib.suppress(KeyError, TypeError, ValueError):
         heat = heat_maps(finding.case.expected[output], returned[output])
     return {"drawing": drawing(finding.case.graph, first), "heat": heat, "output": output}
-
-
-def drawing(graph: GraphView, wrong: str) -> Markup | None:
-    """The graph; of a large one, the nodes before the wrong value."""
-    if graph and len(graph.nodes) > MAX_NODES:
-        graph = leading_to(graph, wrong, MAX_NODES // 4)
-    try:
-        return Markup(draw(graph, style=False, wrong=wrong)) if graph else None  # draw escapes
-    except (KeyError, TypeError, ValueError):
-        return None
-
-
-def leading_to(graph: GraphView, value: str, count: int) -> GraphView:
-    """The last `count` nodes that a value depends on; empty if no node computes it. What they read
-    of others are inputs.
-    """
-    before = upstream(graph, value).nodes
-    nodes = before[-count:] if value in graph.makers else ()
-    made = {name for node in nodes for name in node.outputs}
-    read = dict.fromkeys(
-        name for node in nodes for name in node.inputs if name and name not in made
-    )
-    weights = tuple(name for name in read if name in graph.weights)
-    inputs = tuple(name for name in read if name not in weights)
-    return replace(graph, nodes=nodes, inputs=inputs, weights=weights, outputs=(value,))
 
 
 def _shown_file(folder: Path, name: str) -> str:

@@ -13,8 +13,8 @@ from nnfuzz.base.reading import JsonObject
 from nnfuzz.base.writing import UNWRITTEN, as_json, fields_as_json
 from nnfuzz.compare.mismatch import ENOUGH, Mismatch, Number
 from nnfuzz.experiment.result import Result
+from nnfuzz.findings.drawing import drawing
 from nnfuzz.findings.heat import heat_maps
-from nnfuzz.findings.page import drawing
 from nnfuzz.findings.text import environment
 from nnfuzz.library.experiment import save_finding
 from nnfuzz.records.finding import Finding
@@ -51,13 +51,13 @@ class OutputState(StrEnum):
 class Computed:
     """The result of one target for one output.
 
-    state: a State, or the kind of outcome and its stage where the model did not run. wrong: how it
-    differs; None where it does not. ulp: the largest distance of a comparable element from the
-    reference, in units in the last place of the largest one; None without outputs; relative: the
-    same, as a part of that. beyond:
-    elements outside of the user's own criterion; None without one. said: how onnx.reference
-    differs from nnfuzz where the target agrees with the former; by which default or interface
-    accuracy is given away.
+    state: an OutputState, or the kind of outcome and its stage where the model did not run. wrong:
+    how the output differs; None where it does not. ulp: the largest distance of a comparable
+    element from the reference, in units in the last place of the largest element; None without
+    outputs. relative: the same distance as a part of the largest element. beyond: elements outside
+    of the user's own criterion; None without one. said: if the state is CONTRADICTED, how
+    onnx.reference differs from nnfuzz; if it is GIVEN_AWAY, the default or the interface that gives
+    accuracy away.
     """
 
     target: str
@@ -75,10 +75,8 @@ class Computed:
         elif self.wrong:
             text = f"WRONG: {self.wrong}{_off(self.wrong)}"
             if self.state == OutputState.GIVEN_AWAY:
-                most = (
-                    f", up to {self.relative:.2g} of the largest element" if self.relative else ""
-                )
-                text = f"{self.said}{most}: {self.wrong}"
+                far = f", up to {self.relative:.2g} of the largest element" * bool(self.relative)
+                text = f"{self.said}{far}: {self.wrong}"
         elif self.state == OutputState.RIGHT and self.ulp:
             text = f"right, {_distance(self.ulp, self.relative)} at most"
         if self.beyond is not None:

@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from nnfuzz.findings.drawing import drawing, leading_to
 from nnfuzz.findings.heat import CELLS, heat_maps
-from nnfuzz.findings.page import drawing, leading_to
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
 
 
