@@ -107,9 +107,9 @@ class Complaint:
         return replace(self, kind=kind)
 
     def steady(self, again: Iterable[Complaint]) -> Complaint:
-        """Without the words of the subject that other runs of the same failure do not have, such as
-        names of temporary files. As it is where hardly any words would be left: those runs failed
-        in another way.
+        """The complaint without those words of its subject that other runs of the same failure
+        lack, such as names of temporary files. It stays as it is where hardly any words would be
+        left, since those runs failed in another way.
         """
         words = self.subject.split()
         own, kept = [normalise(word) for word in words], {*range(len(words))}

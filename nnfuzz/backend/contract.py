@@ -359,8 +359,8 @@ class Backend(ABC):
 
     @classmethod
     def given_away(cls) -> tuple[str, ...]:
-        """The steps that DEFAULT lacks, and that make it exact; none without that level. A backend
-        with a baseline is no compiler, and has none.
+        """The steps that make the level DEFAULT exact; none if the backend has no such level. A
+        backend with a baseline is no compiler, and has none.
         """
         return () if cls.baseline else tuple(own.step for own in cls.overrides if own.exact)
 

@@ -97,8 +97,10 @@ _BY_DEFAULT = "accuracy given away by default: right with "
 @as_list
 @dataclass(frozen=True, order=True)
 class Deviation:
-    """Values of `dtype` are computed as `to`: a narrower dtype, TF32, with SATURATES or NO_NAN. Or
-    BY_DEFAULT, where a compiler's users have another setting than `to`."""
+    """A habit of a compiler: it computes values of `dtype` as `to` says, which is a narrower dtype,
+    TF32, SATURATES or NO_NAN. If `dtype` is BY_DEFAULT, `to` is the setting that would make the
+    compiler exact, and that its users do not have.
+    """
 
     dtype: str
     to: str

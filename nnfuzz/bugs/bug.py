@@ -40,9 +40,11 @@ _QUOTED = re.compile(
     r'"(?:\\.|[^"\\\n])*"|'
     r"'[^'\n]*'|#[^\n]*"
 )
+"""Texts and comments, which may have any number of dots."""
 _WORD = re.compile(r"[^\w. \t-]+")
+"""What stands between keys."""
 MOST_PARTS = 8
-"""Parts of a dotted key, of which parsers take time and memory by their square."""
+"""Parts of a dotted key at most: parsers take time and memory by the square of that number."""
 
 
 class BugError(Unreadable):
@@ -240,8 +242,7 @@ def read_bug(file: Path) -> Bug:
     except BugError as error:
         raise BugError(f"{file}: {error}") from error
     except (ValueError, RecursionError) as error:  # a number too long, lists too deep
-        message = str(error).partition(chr(10))[0]
-        raise BugError(f"{file} is no TOML: {message}") from error
+        raise BugError(f"{file} is no TOML: {one_line(error)}") from error
 
 
 def toml_text(file: Path) -> str:

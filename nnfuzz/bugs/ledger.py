@@ -173,8 +173,8 @@ def bugs_of(
 
 
 def leader(bugs: Mapping[str, Bug], name: str) -> str:
-    """The bug at the end of the duplicates that begin with one; the last one where they form a
-    circle, or lead to a bug that there is not. That one is a duplicate itself.
+    """The name of the bug to which a chain of duplicates leads. If the chain is a circle, or leads
+    to a bug that does not exist, the result is its last name, which is a duplicate itself.
     """
     seen = [name]
     while (following := bugs[seen[-1]].duplicate_of) in bugs and following not in seen:

@@ -174,15 +174,14 @@ class Session:
         self.prober = self._prober(vocabulary)
         if self.thorough and any(self.prober.backends(Probe(k, 0)) for k in self.prober.newest):
             self._ask_for_habits()
+        by_design = {s.label: declared(self.registry.get(s.name)) for s in config.backends}
         self.recorder = Recorder(
             store,
             config.known,
             self._write_finding,
             self.observer.finding,
             vocabulary.variables,
-            {s.label: declared(self.registry.get(s.name)) for s in config.backends}
-            if not config.defaults
-            else {},
+            {} if config.defaults else by_design,
             config.regressions,
             config.part,
             config.epoch,

@@ -37,7 +37,7 @@ def touching(
     motifs: Iterable[Motif], specs: Iterable[type[OpSpec]], focus: Collection[str]
 ) -> list[Motif]:
     """The motifs with an operator of the focus; their weights grow with the square of how many they
-    have. If the focus covers some wholly, the largest of these alone take turns.
+    have. If all operators of some motifs are in the focus, only the largest of these take turns.
 
     Raises: NothingLeft if there is no operator.
     """

@@ -169,9 +169,9 @@ def cases_to_check(
     seed: int,
     plugins: Sequence[str | Path],
 ) -> tuple[Iterator[TestCase], str]:
-    """The test case of a model, and "". If nnfuzz can compute no output, cases to try one after the
-    other, and the reason: of the same model without a graph and expected outputs, with the given or
-    with guessed inputs.
+    """Returns the test case of a model, and "". If nnfuzz can compute no output, it returns cases
+    to try one after the other, and the reason. These cases have neither a graph nor expected
+    outputs; their inputs are the given ones, or guesses.
 
     Raises: ModelError, OSError.
     """
@@ -212,7 +212,7 @@ def _that_runs(
 
 
 def _known(result: Result) -> bool:
-    """Whether every output of the model has a reference, which says most of it."""
+    """Whether every output has a reference for at least the share ENOUGH of its elements."""
     from nnfuzz.backend.interface import read_interface
 
     shares = result.verdict.comparable.values() if result.verdict else ()

@@ -163,9 +163,10 @@ def _of_death(
 
 
 def _in_family(trials: Trials, operator: str, claimed: Hypothesis) -> list[str]:
-    """A claim as all operators share it that are computed by the same code: about the class that
-    declares an ignored attribute; of a claim that names no operator, also about each small family.
-    Operators that have only a dtype, a default or a constant in common have causes of their own.
+    """The texts of a claim that all operators share which are computed by the same code. A claim
+    that an attribute is ignored is about the class that declares it. A claim that names no operator
+    is about the operator and about each small family of it. Operators that have only a dtype, a
+    default or a constant in common have causes of their own.
     """
     if claimed.claim is Claim.IGNORES and claimed.subject == operator:
         families = trials.families(operator, claimed.detail)
@@ -254,8 +255,8 @@ def wrong_inside(
     trials: Trials, question: CandidateQuestion, best: Tried, wanted: str
 ) -> Tried | None:
     """The first operator of ONNX that is wrong by itself, where one of ours became several or an
-    exporter wrote the model of a mismatch; of an error all operators of ONNX that were written, if
-    they are more than ours. None if that is nothing new.
+    exporter wrote the model of a mismatch. For an error, the case whose nodes are those of the
+    written ONNX model, if these are more than the graph has. None if that is nothing new.
     """
     if question.judged:
         alone = _inside(trials, question, best)
@@ -406,9 +407,9 @@ def _first_alone(trials: Trials, question: CandidateQuestion, exposed: Tried) ->
 def _maker_at_fault(
     trials: Trials, question: CandidateQuestion, best: Tried, failure: Failure
 ) -> str:
-    """The operator of ONNX whose result a compiler takes for another dtype or shape: the first node
-    with whose values as inputs the rest of the model does well; "" if there is none, or the error
-    is about something else.
+    """The operator of ONNX whose result a compiler takes for another dtype or shape. It is that of
+    the first node such that the rest of the model runs once the node's results are inputs; "" if
+    there is none, or if the error is about something else.
     """
     nodes = _nodes(best)
     plainest = best.outcomes[0].level if best.outcomes else ""

@@ -84,8 +84,9 @@ def newest_signatures(config: CaseConfig, parts: Parts, opsets: tuple[int, ...])
 
 
 def opset_weights(config: CaseConfig, parts: Parts, opsets: Sequence[int]) -> dict[int, float]:
-    """How much there is to test at each opset and at few others: a version of an operator counts 1,
-    which the opsets that have it share. If operators are asked for by name, they alone count.
+    """The weights of opsets. Each version of an operator counts 1, divided by the number of opsets
+    that have it: an opset weighs the more, the more exists there and at few others. If operators
+    are asked for by name, they alone count.
 
     config: of the newest of the opsets. An opset without any operator is left out, unless all are.
     """

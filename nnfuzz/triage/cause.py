@@ -220,8 +220,8 @@ def _parts(failure: Failure, graph: GraphView, symptoms: Symptoms) -> JsonObject
 
 
 def _rewrite(message: str, graph: GraphView, symptoms: Symptoms) -> dict[str, object]:
-    """Which fault of a pass it is: as an error says, whatever the pass was applied to; of a wrong
-    result, the operators tell the rewrites of a collection apart.
+    """The parts that distinguish the faults of one pass. Errors differ by their statement, whatever
+    the pass was applied to. Wrong results differ by operators if the pass is a collection.
     """
     if not message:
         return {"apart": sorted(symptoms.rewrites)} if symptoms.rewrites else {}

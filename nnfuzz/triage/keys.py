@@ -241,8 +241,8 @@ def have_one_cause(one: Collection[Key], other: Collection[Key]) -> bool:
 
 
 def shared_weight(one: Collection[Key], other: Collection[Key]) -> float:
-    """The sum over common keys. What a message says and what it says last are the same words, and
-    count once.
+    """The sum of the weights of common keys. The keys SAID and CLAUSE of a message count once,
+    since they hold the same words.
     """
     kinds = [key.kind for key in {*one} & {*other}]
     if KeyKind.CLAUSE in kinds:

@@ -257,14 +257,14 @@ class Failure:
 
     @property
     def steady_words(self) -> frozenset[str]:
-        """The words of a message from which those are gone that change when it is repeated; none of
-        another failure.
+        """The words of the message that stay when the failure is repeated; none if no word is known
+        to change.
         """
         parts = self.signature.parts
         return frozenset(parts.get("message", "").split() if parts.get("varies") else ())
 
     def with_words(self, words: Collection[str]) -> Failure:
-        """The failure with no other words in its message; as it is without any words."""
+        """The failure with only these words in its message; unchanged if no words are given."""
         parts = self.signature.parts
         if not words or not parts.get("message"):
             return self

@@ -4,8 +4,8 @@
     python -m scripts.check.ranks STFT MelWeightMatrix
 
 For each rank of the first input that a spec has instances of, onnx.reference and ONNX Runtime run
-some of these. A rank that no runtime takes is doubted, and so is one that only one of two runtimes
-takes which both know the operator: whoever alone accepts may be wrong. The sentences of the schema
+some of these. A rank is doubted if no runtime takes it, or if both runtimes know the operator and
+one alone takes it: that one may be wrong. The sentences of the schema
 on ranks, dimensions and shapes stand below, for a person to decide. Exit code 1 if a rank is
 doubted.
 """

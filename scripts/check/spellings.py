@@ -6,8 +6,8 @@ the ways that ONNX admits and no model has.
 
 A way is: an attribute that is given or left out; an input that is left out, empty (a size of 0), a
 scalar or a vector of one element, a constant, an input of the model, or computed by a node, and
-its dtype. spellings.toml has the ways that are left out on purpose, with the reasons; each line of
-the result is a way without one. Exit status 1 if there is any.
+its dtype. spellings.toml has the ways that are left out on purpose, with the reasons. Each line of
+the result is a way that no model has and no reason covers. Exit status 1 if there is any.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def count(models: int, seed: int) -> Counter[str]:
 def missing(found: Counter[str], operators: Iterable[str], reasons: Iterable[str]) -> list[str]:
     """The ways of operators that some model has, which no model has and no reason covers."""
     among = [name for name in operators or sorted(found) if " " not in name and found[name]]
-    ways = (way for way in admitted(name for name in among if defs.has(name, "")))
+    ways = admitted(name for name in among if defs.has(name, ""))
     return [
         f"{way}  ({operator} in {found[operator]} models)"
         for way in ways

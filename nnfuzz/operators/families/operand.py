@@ -105,6 +105,7 @@ def _read(emit: Any, name: str, first: int, count: int) -> str:
 
 
 def _sizes_read(emit: Any, name: str, first: int, count: int, draw: random.Random) -> str:
+    """Some sizes of a value as the nodes Shape, Gather and Slice give them."""
     if count == 1 and draw.random() < 0.2:
         return _vector(emit, _gathered(emit, name, first, draw), draw)
     if emit.opset >= 15 and draw.random() < 0.4:

@@ -194,7 +194,7 @@ _INTEGERS = {DType.INT64: DType.INT32, DType.INT32: DType.INT64}
 
 
 def _free(draft: Draft) -> list[tuple[int, int]]:
-    """Node and position of each constant of int32 or int64 which may have the other of the two."""
+    """Node and position of each constant operand of int32 or int64 for which ONNX admits both."""
     found = []
     for i, node in enumerate(draft.graph.node):
         names = {k: name for k, name in enumerate(node.input) if name in draft.constants}
