@@ -48,6 +48,7 @@ from nnfuzz.sandbox.sandbox import Sandbox, wait
 
 A = TypeVar("A")
 SERVICE = "nnfuzz.backend.service:BackendService"
+WARM_UP = "nnfuzz.backend.service:warm_up"
 AFTER_A_HANG, AT_LEAST = 0.25, 5.0
 """Share of the time limit, and seconds, that a level gets once one before it has hung: most hang
 there as well, and those that do not need a fraction of it. It is no measurement, since what counts
@@ -102,14 +103,15 @@ class BackendRunner:
         abroad = usable(self.backend, spec) is not None
         self._made = self.backend(**spec.options)
         self.options = self._made.options
-        self.release = self._made.declared("release")
+        self._release = self._made.declared("release")
         self.reads = self._made.form
         self.habits: tuple[Deviation, ...] = ()
         self.elementary, self.hung = 0.0, 0
         self.works = False
+        self._arguments = {"spec": as_json(spec), "adapter": address(self.backend), "abroad": abroad}
         self.sandbox = Sandbox(
             SERVICE,
-            {"spec": as_json(spec), "adapter": address(self.backend), "abroad": abroad},
+            self._arguments,
             limits or limits_of(self.options),
             server=server,
             own_server=lambda: fork_server_of(self.backend, spec),
@@ -125,6 +127,18 @@ class BackendRunner:
     @property
     def name(self) -> str:
         return self.spec.label
+
+    @property
+    def release(self) -> str:
+        """The release of the compiler; "" while it is not known."""
+        return self._release
+
+    @release.setter
+    def release(self, release: str) -> None:
+        """Workers that start from now on need not ask the compiler."""
+        if release != self._release:
+            self._release = release
+            self.sandbox.rearm({**self._arguments, "release": release})
 
     @property
     def busy(self) -> bool:
@@ -388,7 +402,7 @@ def fork_server_of(backend: type[Backend], spec: BackendSpec) -> ForkServer:
     if backend(**spec.options).form != ONNX:
         preload += _TRACING
     home = usable(backend, spec)
-    return ForkServer(preload, backend.environment, home=home)
+    return ForkServer(preload, backend.environment, warm=(WARM_UP, {}), home=home)
 
 
 class CompilerServers:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnfuzz.backend.causes import innermost
-from nnfuzz.backend.complaint import CompilerError, ComplaintKind, described, reads_as_internal
+from nnfuzz.backend.complaint import CompilerError, Complaint, ComplaintKind, described, reads_as_internal
 from nnfuzz.backend.contract import (
     AdapterError,
     Backend,
@@ -43,11 +43,12 @@ from nnfuzz.backend.outcome import (
     WriteCode,
 )
 from nnfuzz.backend.registry import BackendSpec
-from nnfuzz.backend.target import ONNX
+from nnfuzz.backend.target import ONNX, Target
 from nnfuzz.base.reading import JsonObject
 from nnfuzz.ir.sizes import by_copy, from_copies
 from nnfuzz.sandbox.events import reads_as_lacking, reads_as_out_of_memory
 from nnfuzz.sandbox.job import Report, Service, does
+from nnfuzz.sandbox.record import pack, unpack
 from nnfuzz.sandbox.wire import stand_in
 
 if TYPE_CHECKING:
@@ -79,10 +80,11 @@ class _Stopped(Exception):
 class BackendService(Service):
     """Runs test cases on one backend, which is made from its specification in the worker.
 
-    adapter: see BackendSpec.load. abroad: whether this is an environment of its own.
+    adapter: see BackendSpec.load. abroad: whether this is an environment of its own. release: that
+    of the compiler, if it is known; asking may take a while.
     """
 
-    def __init__(self, spec: JsonObject, adapter: str = "", abroad: bool = False):
+    def __init__(self, spec: JsonObject, adapter: str = "", abroad: bool = False, release: str = ""):
         self._spec = BackendSpec.from_json(spec)
         self._backend: Backend = self._spec.load(adapter)
         self._abroad = abroad
@@ -94,7 +96,7 @@ class BackendService(Service):
         self._since = time.process_time()
         """When the compiler's work for the next outcome began, by the CPU clock of the process,
         which is read twice for an outcome, since that takes a system call."""
-        self._release = self._backend.release
+        self._release = release or self._backend.release
 
     @does(ListPasses)
     def passes(self, job: ListPasses, report: Report) -> list[str]:
@@ -295,6 +297,18 @@ class BackendService(Service):
     def _outcome(self, level: str, seconds: dict[str, float], **fields: Any) -> Outcome:
         target, cpu = self._backend.target(level, self._release), time.process_time() - self._since
         return Outcome(target=target, seconds=dict(seconds), cpu=cpu, **fields)
+
+
+def warm_up() -> Service:
+    """Writes and reads what goes over the wire, once in a fork server: its workers inherit how."""
+    arrays = {"x": np.zeros(1)}
+    job = RunLevels(b"", arrays, ("O0",), expected={}, reference=arrays)
+    fields = {"outputs": arrays, "complaint": Complaint()}
+    outcome = Outcome(OutcomeKind.OK, Stage.EXECUTE, Target("compiler"), **fields)  # type: ignore[arg-type]
+    for value in (job, outcome):
+        kind = type(value)
+        unpack(kind, *pack(kind, value))
+    return Service()
 
 
 @contextmanager

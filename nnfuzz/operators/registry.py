@@ -87,8 +87,10 @@ class OpRegistry:
 
     def meant(self, name: str) -> tuple[str, ...]:
         """The names that a name stands for: Resize for ResizeNearest, ResizeLinear and others."""
+        if name in self._specs:
+            return (name,)
         modes = tuple(n for n in self if n.startswith(name) and n[len(name) :][:1].isupper())
-        return (name,) if name in self or not modes else modes
+        return modes or (name,)
 
     def add_module(self, module: ModuleType) -> None:
         """Register every class marked `@operator` in a module, or in all modules of a package, and
