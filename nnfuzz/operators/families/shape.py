@@ -6,6 +6,7 @@ with nodes that make the size known again; compilers see an unknown size in betw
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Self
 
@@ -179,7 +180,8 @@ def split(draw: Draw, size: Int) -> list[Int]:
     if size.__class__ is int and size == 0:
         return draw.shuffled([0, draw.integer(0, 8)])
     if isinstance(size, int):
-        inner = [f for f in range(2, size) if size % f == 0]
+        small = [f for f in range(2, math.isqrt(size) + 1) if size % f == 0]
+        inner = sorted({*small, *(size // f for f in small)})
         factor = draw.choice(inner or [1, size])
         return [factor, size // factor]
     least = 1 if draw.chance(0.3) else 2
