@@ -89,8 +89,7 @@ _REPRO = """\
 def run(model, inputs, level):  # needs a C++ compiler
     import ast
 
-    arguments = [to_torch(inputs[name]).to({device!r}) for name in model.inputs]
-    outputs = model.outputs
+    names, outputs = model.inputs, model.outputs
 {exported}    level, *settings = level.split("+")  # settings of Inductor: NAME=VALUE
     if level != "eager":
         backend = "aot_eager" if level == "aot_eager" else "inductor"
@@ -98,6 +97,7 @@ def run(model, inputs, level):  # needs a C++ compiler
         options = {{name: ast.literal_eval(value) for name, value in pairs}} or None
         dynamic = level == "dynamic"
         model = torch.compile(model, backend=backend, dynamic=dynamic, options=options)
+    arguments = [to_torch(inputs[name]).to({device!r}) for name in names]
     with torch.no_grad():
         results = model(*arguments)
     return {{name: to_numpy(x, dtype) for (name, dtype), x in zip(outputs.items(), results)}}
@@ -257,11 +257,12 @@ class TorchCompile(Backend):
 
     def repro(self) -> str:
         exported = (
-            "    model = torch.export.export(model, tuple(arguments), strict=False).module()\n"
+            "    examples = tuple(to_torch(inputs[name]).to({device!r}) for name in names)\n"
+            "    model = torch.export.export(model, examples, strict=False).module()\n"
         )
         return _REPRO.format(
             device=self.options.device,
-            exported=exported if self.form == EXPORTED else "",
+            exported=exported.format(device=self.options.device) if self.form == EXPORTED else "",
         )
 
     def repro_drawn(self, pipelines: Collection[Pipeline], foreign: bool) -> str:

@@ -85,7 +85,8 @@ def run(model, inputs, level):
         program = relax.build(module, target, relax_pipeline=pipeline, exec_mode={exec_mode})
     machine = relax.VirtualMachine(program, device)
     main = machine["main"]
-{lifted}    result = main(*(tvm.runtime.tensor(array, device) for array in arrays){kept})
+{lifted}    arrays = [inputs[name] for name in names]
+    result = main(*(tvm.runtime.tensor(array, device) for array in arrays){kept})
     results = [result] if len(outputs) == 1 else result
     return {{name: {value} for name, value in zip(outputs, results)}}
 """
@@ -96,7 +97,7 @@ _REPRO_ONNX = """\
     graph = onnx.load_model_from_string(model).graph
     {imported}
     weights = {{tensor.name for tensor in graph.initializer}}
-    arrays = [inputs[value.name] for value in graph.input if value.name not in weights]
+    names = [value.name for value in graph.input if value.name not in weights]
     outputs = [value.name for value in graph.output]
 """
 _IMPORTED = """\

@@ -148,6 +148,10 @@ _SLIPS = (NameError, AttributeError, LookupError, TypeError, ImportError)
 """Errors that Python raises for mistakes in the code at hand; UnboundLocalError is a NameError."""
 
 
+class InputChanged(RuntimeError):
+    """A program wrote to its inputs, which belong to the caller: an outcome of the test."""
+
+
 def own_fault(error: BaseException, adapter: type) -> bool:
     """Whether the adapter's own code made a mistake: the innermost frame is a line of its module
     that does not raise, and the error is one that Python itself raises for slips, and states no
@@ -579,11 +583,14 @@ class Executable:
         """Runs the program on private copies of the inputs.
 
         Output dtypes and shapes are left to the oracle, since wrong ones are the compiler's doing.
-        Raises: InputError, OutputError, or any error of the compiler.
+        Raises: InputError, OutputError, InputChanged, or any error of the compiler.
         """
         check_inputs(self.imported.inputs, inputs)
         copies = {name: np.array(inputs[name], order="C") for name in inputs}
         outputs = self.program(packed(self.imported.packed_inputs, copies))
+        for name, array in copies.items():
+            if array.tobytes() != np.asarray(inputs[name]).tobytes():
+                raise InputChanged(f"the program has changed its input {name!r}")
         return self._check_outputs(outputs)
 
     def _check_outputs(self, outputs: Any) -> dict[str, np.ndarray]:

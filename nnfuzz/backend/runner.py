@@ -108,7 +108,11 @@ class BackendRunner:
         self.habits: tuple[Deviation, ...] = ()
         self.elementary, self.hung = 0.0, 0
         self.works = False
-        self._arguments = {"spec": as_json(spec), "adapter": address(self.backend), "abroad": abroad}
+        self._arguments = {
+            "spec": as_json(spec),
+            "adapter": address(self.backend),
+            "abroad": abroad,
+        }
         self.sandbox = Sandbox(
             SERVICE,
             self._arguments,

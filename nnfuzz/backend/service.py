@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnfuzz.backend.causes import innermost
-from nnfuzz.backend.complaint import CompilerError, Complaint, ComplaintKind, described, reads_as_internal
+from nnfuzz.backend.complaint import (
+    CompilerError,
+    Complaint,
+    ComplaintKind,
+    described,
+    reads_as_internal,
+)
 from nnfuzz.backend.contract import (
     AdapterError,
     Backend,
@@ -84,7 +90,9 @@ class BackendService(Service):
     of the compiler, if it is known; asking may take a while.
     """
 
-    def __init__(self, spec: JsonObject, adapter: str = "", abroad: bool = False, release: str = ""):
+    def __init__(
+        self, spec: JsonObject, adapter: str = "", abroad: bool = False, release: str = ""
+    ):
         self._spec = BackendSpec.from_json(spec)
         self._backend: Backend = self._spec.load(adapter)
         self._abroad = abroad
@@ -348,7 +356,9 @@ def _limited(
 
 
 def _runs(program: Executable, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The outputs; of every size, one run after the other, if the inputs are of several."""
+    """The outputs; of every call, one after the other, if the inputs are of several
+    (nnfuzz.ir.sizes). They are read once all calls are over: results belong to the caller.
+    """
     if inputs.keys() == program.imported.inputs.keys():
         return program({**inputs})
     return from_copies(program(part) for part in by_copy(inputs))

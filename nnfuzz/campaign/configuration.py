@@ -192,7 +192,7 @@ def _usual_shares(case: Mapping[str, Any]) -> dict[str, float]:
     if case.get("focus"):
         usual["forms"] = AIMED_FORMS
     if case.get("invalid"):
-        del usual["spelled"]
+        del usual["spelled"], usual["calls"]
     return {name: share for name, share in usual.items() if plain or name not in _OF_PLAIN}
 
 
@@ -215,7 +215,7 @@ def check_quantised(case: Mapping[str, Any]) -> None:
 
 
 _OF_VALID = (
-    *("exporters dynamic quantize rewrites seed_models motifs".split()),
+    *("exporters dynamic calls quantize rewrites seed_models motifs".split()),
     *("skeletons", "large", "spelled", "forms", "pipelines", "regressions", "edges", "edge_share"),
 )
 """Settings of how valid models are made and how their results are treated."""

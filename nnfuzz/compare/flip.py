@@ -63,6 +63,7 @@ class Coordinate(StrEnum):
     DEVICE = "device"
     PIPELINE = "pipeline"
     REFERENCE = "reference"
+    CALLS = "calls"
 
 
 _PREFERRED = (Coordinate.PIPELINE, Coordinate.DEVICE, Coordinate.RELEASE, Coordinate.FORM)
@@ -94,6 +95,7 @@ class Blame:
             Coordinate.DEVICE: f"code for {wrong.device}",
             Coordinate.PIPELINE: "optimiser",
             Coordinate.REFERENCE: "reference",
+            Coordinate.CALLS: "state between calls",
         }[self.coordinate]
 
     @property

@@ -153,6 +153,8 @@ class Verdict:
     losses: by partly incomparable output, the nodes at which comparability is lost.
     widths: by float output, the widths of its intervals; only `judge` gives them.
     contradictions: by target, outputs that agree with onnx.reference and not with our reference.
+    calls: by target whose wrong outputs are right if the program is called once, the number of the
+    first wrong call, from 0.
     """
 
     mismatches: dict[Target, tuple[Mismatch, ...]]
@@ -165,6 +167,7 @@ class Verdict:
     losses: dict[str, tuple[Loss, ...]] = field(default_factory=dict)
     widths: dict[str, Width] = field(default_factory=dict)
     contradictions: dict[Target, tuple[Contradiction, ...]] = field(default_factory=dict)
+    calls: dict[Target, int] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:

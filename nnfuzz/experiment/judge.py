@@ -13,7 +13,7 @@ import numpy as np
 from nnfuzz.backend.numeric import beyond, close, other_zeros
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import DIRECT, EXPORTED, MODULE, base_form
-from nnfuzz.compare.flip import PYTORCH, Blame, State, blame, state_of
+from nnfuzz.compare.flip import PYTORCH, Blame, Coordinate, State, blame, state_of
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.experiment.result import UNDEFINED, Event, Judging, Log, Plan, Workbench
 from nnfuzz.materialize.opsets import DYNAMIC
@@ -154,7 +154,12 @@ def accused_by(
         states |= dict.fromkeys(habitual, State.RIGHT)
     if verdict and PYTORCH in verdict.mismatches:
         states[PYTORCH] = State.WRONG if verdict.mismatches[PYTORCH] else State.RIGHT
-    return blame(states, failure.targets[0].compiler, failure.targets, levels)
+    found = blame(states, failure.targets[0].compiler, failure.targets, levels)
+    called = verdict.calls.keys() & {*failure.targets} if verdict else ()
+    if not called or found.coordinate not in (Coordinate.NONE, Coordinate.COMPILER):
+        return found
+    evidence = "called once, the same program is right"
+    return replace(found, coordinate=Coordinate.CALLS, evidence=evidence)
 
 
 def comparable_share(verdict: Verdict | None, outputs: Collection[str]) -> float | None:

@@ -27,6 +27,8 @@ from nnfuzz.experiment.judge import (
     with_mismatches,
 )
 from nnfuzz.experiment.result import DEATH, Compilers, Event, Log, Plan, Result, Run, Workbench
+from nnfuzz.ir.sizes import name_and_copy
+from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.client import ProducerError
 from nnfuzz.triage.signature import Failure, failures
@@ -54,6 +56,7 @@ class Lane:
         judge = Judge(case, plan, self.bench, log)
         outcomes = excused(judge.compared(self._run(case, plan, log)))
         self._explain_defaults(judge, outcomes)
+        self._explain_calls(judge, outcomes)
         found = self._failures(case, judge, outcomes)
         silent = [f for f in found if dies_silently(case, f)] if plan.locates else []
         if silent:
@@ -126,6 +129,25 @@ class Lane:
                 habit = Deviation(BY_DEFAULT, right[0].level.removeprefix(f"{own.level}+"))
                 explained = {**judge.verdict.explained, own.target: (habit,)}
                 judge.verdict = replace(judge.verdict, explained=explained)
+
+    def _explain_calls(self, judge: Judge, outcomes: Sequence[Outcome]) -> None:
+        """Notes in the verdict which targets are wrong only where a program is called several
+        times: its first wrong call is right if it is the only one.
+        """
+        wrong = [o for o in outcomes if o.kind is OutcomeKind.MISMATCH]
+        for own in wrong if judge.case.exporter == DYNAMIC else ():
+            if judge.verdict is None:
+                continue
+            missed = judge.verdict.mismatches[own.target]
+            first = min(name_and_copy(mismatch.output)[1] for mismatch in missed)
+            alone = Judge(judge.case.call(first), judge.plan, self.bench, judge.log)
+            run = Run(own.backend, alone.case, (own.level,), fresh=True)
+            (answer,) = self.compilers.run([run])
+            ran = [] if isinstance(answer, RunnerError) else [o for o in answer if o.outputs]
+            verdict = alone.of(ran) if ran else None
+            if verdict and not any(verdict.mismatches[o.target] for o in ran):
+                calls = {**judge.verdict.calls, own.target: first}
+                judge.verdict = replace(judge.verdict, calls=calls)
 
     @staticmethod
     def _failures(case: TestCase, judge: Judge, outcomes: Sequence[Outcome]) -> list[Failure]:

@@ -32,7 +32,6 @@ from nnfuzz.findings.folder import (
     write_finding,
 )
 from nnfuzz.findings.repro import inlined, output_of_finding, program_of
-from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.records.finding import Finding
 from nnfuzz.records.rows import NOT_SHOWN
 from nnfuzz.reduction.case import CaseReduction, Problem, ReduceConfig, reduce_case
@@ -74,14 +73,11 @@ def reduce_folder(
     own = reduced.backend.plugins if reduced.backend else ()
     registry = (config and config.registry) or BackendRegistry.discover(own)
     doubt = doubts(target, reduced, registry)
-    # A compiled program may go wrong by a value that it keeps of the size before.
-    of_one = bool(doubt and reduced.case.exporter == DYNAMIC and program)
-    if of_one or (doubt and inlined(reduced)):
-        origin = replace(reduced.origin, runs_of_one=of_one, verbatim=not of_one)
-        again, source = replace(reduced, origin=origin), None if of_one else program
-        _written_anew(target, again, source)
+    if doubt and inlined(reduced):
+        again = replace(reduced, origin=replace(reduced.origin, verbatim=True))
+        _written_anew(target, again, program)
         if not doubts(target, again, registry):
-            reduced, program, doubt = again, source, ""
+            reduced, doubt = again, ""
     if doubt:
         title = f"{reduced.signature.title} [{doubt}]"
         signature = replace(reduced.signature, title=title)
@@ -158,7 +154,7 @@ def repro_program(finding: Finding, registry: BackendRegistry | None = None) -> 
     """The source that repro.py of a finding needs, if its backend has one that shows it."""
     spec = finding.backend
     levels = [o.level for o in finding.outcomes if o.backend == finding.failure.backend]
-    if spec is None or not finding.case.model or finding.origin.runs_of_one:
+    if spec is None or not finding.case.model:
         return None
     return program_of(spec, registry, finding.case, levels)
 

@@ -229,18 +229,22 @@ def _invalid_symptom(finding: Finding, outcome: Outcome | None, where: str) -> s
 
 
 def _sizes(finding: Finding) -> str:
-    """Explains the sizes at which a model with a symbolic dimension runs; "" for static models."""
+    """Explains the calls of a model that is called several times; "" for others."""
     case = finding.case
     if case.exporter != DYNAMIC:
         return ""
     runs = by_copy(case.inputs)
     names = [n for n in runs[0] if len({part[n].shape for part in runs}) > 1]
     shapes = (", ".join(text.code(f"{n}{list(p[n].shape)}") for n in names) for p in runs)
+    model = "has a symbolic dimension and " if names else ""
+    sizes = f" with these sizes: {'; '.join(shapes)}" if names else ""
     sentences = (
-        "The model has a symbolic dimension and is run at several sizes, one after the other: "
-        f"{'; '.join(shapes)}. Names that end in `_atK` belong to run K, counted from 0."
+        f"The model {model}is compiled once and called {len(runs)} times, one call after the "
+        f"other{sizes}. Names that end in `_atK` belong to call K, counted from 0."
     )
-    if finding.origin.reduction:
+    if finding.verdict and finding.verdict.calls:
+        sentences += " Called once with the inputs of the wrong call, the program is right."
+    elif names and finding.origin.reduction:
         sentences += " With static shapes the same graph did not fail in this way."
     return sentences
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from nnfuzz.compare.mismatch import Element
 from nnfuzz.findings import text
 from nnfuzz.findings.text import environment
 from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.sizes import at_one_size
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.materialize.walk import graphs
 from nnfuzz.records.finding import Finding
@@ -93,7 +95,7 @@ _FALLBACK = f"""\
 BACKEND = {{spec}}
 
 
-def compiled(model, level):
+def run(model, inputs, level):
     from pathlib import Path
 
     from nnfuzz.backend.registry import BackendSpec
@@ -101,11 +103,8 @@ def compiled(model, level):
 
 {_PLUGINS}    backend = spec.load()
     model = read_embedded(model) if isinstance(model, str) else model
-    return backend.compile(backend.import_model(model), level)
-
-
-def run(model, inputs, level):
-    return compiled(model, level)(inputs)
+    program = backend.compile(backend.import_model(model), level)
+    return program(inputs)
 """
 
 
@@ -124,7 +123,8 @@ def run(model, inputs, level):
 {_PLUGINS}    backend = spec.load()
     data = read_finding(HERE).case.source(backend.form)
     source = read_source(data, spec.plugins, backend.device)
-    return backend.compile(backend.import_model(source), level)(inputs)
+    program = backend.compile(backend.import_model(source), level)
+    return program(inputs)
 """
 
 
@@ -179,6 +179,27 @@ def program_of(
     return _fitted(program, backend, case) if program and case is not None else program
 
 
+def compiled_once(program: str) -> str:
+    """The source of `def run(model, inputs, level)` as one of `def compiled(model, level)`, which
+    returns a program: what stands before the first statement that reads the inputs compiles.
+    """
+    lines, tree = program.splitlines(keepends=True), ast.parse(program)
+    named = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "run"]
+    own = named[-1]
+    model, inputs, level = (argument.arg for argument in own.args.args)
+
+    def reads(statement: ast.stmt) -> bool:
+        return any(isinstance(n, ast.Name) and n.id == inputs for n in ast.walk(statement))
+
+    cut = next(s.lineno for s in own.body if reads(s)) - 1
+    while lines[cut - 1].lstrip().startswith("#"):
+        cut -= 1
+    inside = [f"    {line}" if line.strip() else line for line in lines[cut : own.end_lineno]]
+    head = [f"def compiled({model}, {level}):\n", *lines[own.lineno : cut]]
+    body = [f"\n    def call({inputs}):\n", *inside, "\n    return call\n"]
+    return "".join([*lines[: own.lineno - 1], *head, *body, *lines[own.end_lineno :]])
+
+
 def _fitted(program: str, backend: Backend, case: TestCase) -> str:
     """The program for a model that has external data, or maps and texts at its ends."""
     if not case.model or case.fault:
@@ -202,13 +223,16 @@ def repro_script(finding: Finding, program: str | None, plugins: PluginFiles = N
     failure, wrong = finding.failure, output_of_finding(finding)
     outcome = failing_outcome(finding)
     module = module_text(finding)
-    sizes = finding.case.exporter == DYNAMIC and not takes_module(finding)
+    case = finding.case
+    sizes = case.exporter == DYNAMIC and (at_one_size(case.graph) or not takes_module(finding))
     inline = inlined(finding)
     by_nnfuzz = not module if takes_module(finding) else program is None
     if takes_module(finding) and not module:
         program = _FALLBACK_MODULE.format(spec=text.python(_spec_json(finding)))
     elif program is None:
         program = _FALLBACK.format(spec=text.python(_spec_json(finding)))
+    if sizes:
+        program = compiled_once(program)
     expected = _expected(finding, wrong)
     return (
         environment()
@@ -227,8 +251,7 @@ def repro_script(finding: Finding, program: str | None, plugins: PluginFiles = N
             foreign=foreign(finding.case),
             loads_file=not finding.case.fault and names_files(finding.case.model),
             sizes=sizes,
-            compiled_once=by_nnfuzz,
-            runner=text.Quoted("run_sizes" if sizes else "run"),
+            runner=text.Quoted("run_calls" if sizes else "run"),
             expected_dtype=str(expected.dtype) if expected is not None else "",
             expected_shape=expected.shape if expected is not None else (),
             wrong=wrong,

@@ -1,13 +1,15 @@
-"""One graph at several sizes: copies side by side that share their weights.
+"""One graph in several calls: copies side by side that share their weights.
 
-A model with a symbolic dimension runs at every size and must return what the copies compute. The
-copies form an ordinary graph, so judging and reducing work unchanged. Values of copy K > 0 have the
-suffix "_atK"; weights have none.
+A compiled program is called once for each copy, with inputs of one size, or of several if the model
+has a symbolic dimension, and must return what the copies compute. The copies form an ordinary
+graph, so judging and reducing work unchanged. Values of copy K > 0 have the suffix "_atK"; weights
+have none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from nnfuzz.ir.graph import Graph, GraphError, Node, Value
@@ -29,8 +31,8 @@ def name_and_copy(name: str) -> tuple[str, int]:
 
 
 def join_copies(copies: Sequence[Graph]) -> Graph:
-    """Copies of one graph at several sizes, merged into one graph. Raises: GraphError if they have
-    different inputs or weights (shapes of inputs aside)."""
+    """Copies of one graph, perhaps at several sizes, merged into one graph. Raises: GraphError if
+    they have different inputs or weights (shapes of inputs aside)."""
     first = copies[0]
     whole = Graph(weights=list(first.weights), prescribed=dict(first.prescribed))
     for k, graph in enumerate(copies):
@@ -84,6 +86,40 @@ def by_copy(arrays: Mapping[str, T]) -> list[dict[str, T]]:
 def from_copies(parts: Iterable[Mapping[str, T]]) -> dict[str, T]:
     """Inverse of `by_copy`."""
     return {at_size(name, k): item for k, part in enumerate(parts) for name, item in part.items()}
+
+
+def same_model(one: Graph, other: Graph) -> bool:
+    """Whether two copies are of the same sizes, so that one model is that of both."""
+    types = all(one.type(name).same(other.type(name)) for name in one.values)
+    return types and [node.op for node in one.nodes] == [node.op for node in other.nodes]
+
+
+def of_call(graph: GraphView, copy: int) -> GraphView:
+    """One copy alone, with the names of the first."""
+    own = {name: name for name in graph.weights}
+    for stem, number, name in ((*name_and_copy(v.name), v.name) for v in graph.values):
+        if number == copy:
+            own.setdefault(name, stem)
+
+    def kept(names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(own[name] for name in names if name in own)
+
+    return replace(
+        graph,
+        values=tuple(replace(v, name=own[v.name]) for v in graph.values if v.name in own),
+        nodes=tuple(
+            replace(node, inputs=kept(node.inputs), outputs=kept(node.outputs))
+            for node in graph.nodes
+            if node.outputs[0] in own
+        ),
+        inputs=kept(graph.inputs),
+        outputs=kept(graph.outputs),
+    )
+
+
+def at_one_size(graph: GraphView) -> bool:
+    """Whether all copies are of the same sizes."""
+    return all(v.shape == graph.shapes[name_and_copy(v.name)[0]] for v in graph.values)
 
 
 def operators(graph: GraphView) -> int:

@@ -12,7 +12,7 @@ from onnx import numpy_helper
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value, pruned
-from nnfuzz.ir.sizes import copies
+from nnfuzz.ir.sizes import copies, same_model
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import older, protos
 from nnfuzz.materialize.errors import GraphFault, MaterializeError, OpsetError
@@ -304,19 +304,21 @@ class SizeError(MaterializeError):
 
 
 def emit_dynamic(graph: Graph, weights: Mapping[str, np.ndarray], opset: int) -> onnx.ModelProto:
-    """One model with symbolic dimensions for a graph that holds copies of itself at several sizes.
+    """One model for a graph that holds copies of itself (nnfuzz.ir.sizes), with symbolic dimensions
+    where these are of several sizes.
 
     Values have the names of the first copy. Dimensions that are equal at every size share a symbol.
-    Raises: SizeError if the lowering depends on the sizes, or no input dimension differs.
+    Raises: SizeError if the lowering depends on the sizes.
     """
-    parts = copies(graph)
+    parts: list[Graph] = []
+    for part in copies(graph):
+        if not any(same_model(part, other) for other in parts):
+            parts.append(part)
     models = [emit_model(part, weights, opset) for part in parts]
     for model in models[1:]:
         _same(models[0].graph, model.graph)
     symbols: dict[tuple[int, ...], str] = {}
     _open(models[0].graph.input, parts, symbols)
-    if not symbols:
-        raise SizeError("no dimension of an input differs between the sizes")
     _open(models[0].graph.output, parts, symbols)
     _open(models[0].graph.value_info, parts, symbols)
     return models[0]

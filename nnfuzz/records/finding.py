@@ -25,10 +25,8 @@ class Origin:
 
     epoch: of the campaign's test. right_in: another release, which is right where this one fails; a
     campaign that looks for regressions sets it, and a reduction keeps it. bisection: the results of
-    `nnfuzz bisect`. runs_of_one: whether it takes several runs of one compiled program, which
-    scripts without nnfuzz do not make, to show the failure. verbatim: whether it takes the model's
-    own bytes, which its text does not keep (such as raw_data). reduced_from, reduction, diagnosis:
-    of a reduced finding.
+    `nnfuzz bisect`. verbatim: whether it takes the model's own bytes, which its text does not keep
+    (such as raw_data). reduced_from, reduction, diagnosis: of a reduced finding.
     """
 
     epoch: int | None = None
@@ -37,13 +35,12 @@ class Origin:
     reduced_from: Signature | None = None
     reduction: ReductionFigures | None = None
     diagnosis: Diagnosis = NOTHING
-    runs_of_one: bool = False
     verbatim: bool = False
 
     def to_json(self) -> JsonObject:
         """The fields that are set; those of the diagnosis stand beside the others."""
         entries: dict[str, object] = {"epoch": self.epoch} if self.epoch is not None else {}
-        names = ("right_in", "runs_of_one", "verbatim")
+        names = ("right_in", "verbatim")
         entries |= {name: value for name in names if (value := getattr(self, name))}
         if self.bisection:
             entries["bisection"] = as_json(self.bisection)

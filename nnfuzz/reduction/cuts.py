@@ -12,9 +12,11 @@ from nnfuzz.reduction.edit import Edit
 from nnfuzz.reduction.subject import (
     Inapplicable,
     Subject,
+    at_each_size,
     clipped,
     fixed,
     node_id,
+    of_calls,
     rebuilt,
     restricted,
 )
@@ -29,12 +31,21 @@ LARGEST = 3
 
 
 def propose_direct(subject: Subject) -> Iterator[Edit]:
-    """Emit the model without PyTorch's exporters, and without symbolic dimensions."""
+    """Emit the model without PyTorch's exporters; call it once, all sizes in one model without a
+    symbolic dimension, or leave one call out.
+    """
+    every = range(len(at_each_size(subject)))
+    yield from (Edit("direct", value=[call]) for call in every if len(every) > 1)
     if subject.exporter != "direct":
         yield Edit("direct")
+    if len(every) > 2:
+        yield from (Edit("direct", value=[k for k in every if k != call]) for call in every)
 
 
 def apply_direct(subject: Subject, edit: Edit) -> Subject:
+    """value: the calls that are kept, if not all are."""
+    if edit.value is not None:
+        return of_calls(subject, edit.value)
     return fixed(subject) if subject.exporter == DYNAMIC else replace(subject, exporter="direct")
 
 

@@ -345,6 +345,16 @@ def _rejoined(parts: Sequence[Subject]) -> Subject:
         raise Inapplicable(str(error)) from error
 
 
+def of_calls(subject: Subject, kept: Sequence[int]) -> Subject:
+    """The subject with some of its calls. Raises: Inapplicable if they are gone."""
+    parts = at_each_size(subject)
+    if len(parts) == 1 or max(kept) >= len(parts):
+        raise Inapplicable("a call is gone")
+    if len(kept) == 1:
+        return replace(parts[kept[0]], exporter="direct")
+    return _rejoined([parts[call] for call in kept])
+
+
 def fixed(subject: Subject) -> Subject:
     """All copies in one model with static shapes; their names do not call them copies any more."""
     graph = subject.graph

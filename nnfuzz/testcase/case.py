@@ -13,9 +13,10 @@ import numpy as np
 from nnfuzz.backend.target import ONNX
 from nnfuzz.base.reading import read
 from nnfuzz.base.writing import UNWRITTEN
+from nnfuzz.ir.sizes import at_one_size, by_copy, of_call
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.view import NO_GRAPH, GraphView
-from nnfuzz.materialize.opsets import exporter_of, opset_of, writer
+from nnfuzz.materialize.opsets import DYNAMIC, exporter_of, opset_of, writer
 from nnfuzz.operators.draw import Sizes
 from nnfuzz.sandbox.wire import encode
 from nnfuzz.testcase.identity import TestId
@@ -173,8 +174,8 @@ def _of(name: str, keys: Iterable[str]) -> tuple[str, ...]:
 class TestCase:
     """One model with its inputs, and the outputs that native PyTorch computes from them.
 
-    id: with the configuration it determines everything but times. graph: at several sizes
-    (nnfuzz.ir.sizes) if the model has a symbolic dimension, it is then run once for each. model:
+    id: with the configuration it determines everything but times. graph: with a copy for each call
+    (nnfuzz.ir.sizes) if the model is called several times; then its exporter is DYNAMIC. model:
     serialized ONNX. inputs, weights, expected: arrays by name, in the dtypes of the graph. seconds:
     per phase (generate, materialize, export, inputs), of wall time. discarded: graphs that were
     given up for want of inputs before this one. plain: of a rewritten model what it was before,
@@ -221,9 +222,18 @@ class TestCase:
 
     def source(self, form: str) -> bytes:
         """The input of a backend that reads a form: the model, or a frame of graph and weights (see
-        nnfuzz.backend.modules).
+        nnfuzz.backend.modules), which is called as the model is where all calls are of one size.
         """
-        return self.model if form == ONNX else encode({"graph": self.graph.to_json()}, self.weights)
+        if form == ONNX:
+            return self.model
+        repeats = self.exporter == DYNAMIC and at_one_size(self.graph)
+        graph = of_call(self.graph, 0) if repeats else self.graph
+        return encode({"graph": graph.to_json()}, self.weights)
+
+    def call(self, number: int) -> TestCase:
+        """The same model called once, with the inputs of one of its calls (nnfuzz.ir.sizes)."""
+        inputs, expected = by_copy(self.inputs)[number], by_copy(self.expected)[number]
+        return replace(self, graph=of_call(self.graph, number), inputs=inputs, expected=expected)
 
     def digest(self) -> str:
         """16 hexadecimal digits over the graph, the model and all arrays: equal cases have one."""

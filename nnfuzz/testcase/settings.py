@@ -99,6 +99,16 @@ class CaseSettings:
         SHARE,
         usual=0.1,
     )
+    calls: float = setting(
+        0.0,
+        "Share of the models written by nnfuzz itself that are compiled once and called three "
+        "times, with inputs, with others, and with the first ones again: what a call leaves behind "
+        "must change no later one",
+        MODELS,
+        SHARE,
+        usual=0.25,
+        said="{usual}, 0 with invalid",
+    )
     quantize: float = setting(
         0.0,
         "Share of the models that are quantised: pairs of QuantizeLinear and DequantizeLinear, "

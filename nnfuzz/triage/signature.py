@@ -46,6 +46,7 @@ _MISUSED = re.compile(
 """The messages of the C library about an overwritten heap, and of Python about a bad address."""
 _MISUSE = ("SIGSEGV", "SIGBUS")
 OPTIMISED, EVERYWHERE = "optimised", "everywhere"
+SEVERAL = "several"
 OTHERS, SWITCHES, HABITS = "others", "switches", "habits"
 """Entries of parts that reduction takes out of their written form or looks for in it."""
 
@@ -100,13 +101,15 @@ class HabitDetails(_Details):
 @dataclass(frozen=True, kw_only=True)
 class MismatchDetails(_Details):
     """A wrong output. wrong: in which way. operators: the one that computes it, then those before
-    it. switches: its attributes that are switched on.
+    it. switches: its attributes that are switched on. calls: SEVERAL if it is right where the
+    program is called once.
     """
 
     wrong: str
     operators: tuple[str, ...] = ()
     stage: Stage | None = None
     switches: tuple[str, ...] | None = None
+    calls: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -318,7 +321,7 @@ def failures(
         distinct += [
             *_errors(ran, graph),
             *_habitual(ran, explained),
-            *_mismatches(ran, wrong, graph),
+            *_mismatches(ran, wrong, graph, verdict.calls if verdict else {}),
         ]
     return distinct
 
@@ -503,6 +506,7 @@ def _mismatches(
     ran: Sequence[Outcome],
     wrong: Sequence[WrongOutput],
     graph: GraphView,
+    calls: Mapping[Target, int],
 ) -> Iterable[Failure]:
     """One failure for the first wrong output of the graph; later ones are taken to follow it."""
     if not wrong:
@@ -513,8 +517,14 @@ def _mismatches(
     targets = tuple(dict.fromkeys(m.target for m in same))
     operators = neighbourhood(graph, first.output)
     switches_on = _switched(graph, first.output) or None
-    details = MismatchDetails(wrong=first.kind, operators=operators, switches=switches_on)
     title = f"wrong {first.kind}" + (f" at {_pattern(operators)}" if operators else "")
+    several = SEVERAL if first.target in calls else None
+    details = MismatchDetails(
+        wrong=first.kind, operators=operators, switches=switches_on, calls=several
+    )
+    if several:
+        number = calls[first.target]
+        title += f", only at call {number + 1}" if number else ", only after a later call"
     yield _difference(OutcomeKind.MISMATCH, targets, ran, details, title)
 
 

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nnfuzz.backend.target import DIRECT
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.engine import Generated
 from nnfuzz.generate.large import LARGE
 from nnfuzz.generate.resizing import Resizable
 from nnfuzz.generate.turns import motif_turns, skeleton_turns
 from nnfuzz.inputs.edges import at_edges, expected
+from nnfuzz.inputs.search import DRAWS_ONLY, Found, search
 from nnfuzz.ir.graph import Graph
-from nnfuzz.ir.sizes import join_copies
+from nnfuzz.ir.sizes import by_copy, copies, from_copies, join_copies
 from nnfuzz.materialize.emit import SizeError, emit_dynamic
 from nnfuzz.materialize.older import WHOLE
 from nnfuzz.materialize.opsets import DYNAMIC
@@ -98,6 +100,32 @@ def _at_several_sizes(resizable: Resizable, rng: random.Random, opset: int) -> G
             continue
         return whole
     return None
+
+
+class Calls(Variation):
+    """A model that is compiled once and called three times: with its inputs, with others, and with
+    the first ones again; one with a symbolic dimension at each size, and at the first one again.
+    """
+
+    name = setting = "calls"
+    exporter = DIRECT
+
+    def valued(self, test: VariedTest, draft: CaseDraft) -> CaseDraft:
+        rng = test.stream(self.name)
+        if rng.random() >= self.share:
+            return draft
+        parts, found = copies(draft.graph), draft.found
+        inputs, outputs = by_copy(found.inputs), by_copy(found.outputs)
+        if draft.exporter != DYNAMIC:
+            other = search(draft.graph, rng, DRAWS_ONLY, found.weights)
+            if not isinstance(other, Found):
+                return draft
+            parts, inputs = [*parts, parts[0]], [*inputs, other.inputs]
+            outputs = [*outputs, other.outputs]
+        fed = from_copies([*inputs, inputs[0]])
+        found = replace(found, inputs=fed, outputs=from_copies([*outputs, outputs[0]]))
+        whole = join_copies([*parts, parts[0]])
+        return replace(draft, graph=whole, exporter=DYNAMIC, found=found).named(self.name)
 
 
 class Large(Variation):

@@ -4,7 +4,6 @@ import re
 from dataclasses import replace
 
 from nnfuzz.bugs.bug import BugState, ScriptResult
-from nnfuzz.findings.folder import read_finding
 from nnfuzz.vary.faults.catalogue import KINDS
 from scripts.make.pages import DOCS, LEDGER, PAGES
 from scripts.make.pages import bugs_page as page
@@ -34,9 +33,6 @@ def test_a_row_has_states_and_releases():
 
 def test_the_scripts_stand_alone():
     for script in DOCS.rglob("bugs/*/*/repro.py"):
-        finding = script.with_name("finding.json")
-        if finding.exists() and read_finding(script.parent).origin.runs_of_one:
-            continue  # what several runs of one program show takes nnfuzz
         assert not re.search(r"^\s*(?:from|import) nnfuzz", script.read_text(), re.M), script
 
 
