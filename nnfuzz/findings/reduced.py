@@ -39,7 +39,7 @@ from nnfuzz.reduction.experiments import CONSTANT, healed
 from nnfuzz.reduction.trials import Servers
 from nnfuzz.testcase.client import ProducerClient, ProducerError
 from nnfuzz.triage.cause import Cause, Symptoms
-from nnfuzz.triage.headline import innermost_line, operators_text, sentence, wrong_in_words
+from nnfuzz.triage.headline import innermost_line, only_at, operators_text, sentence, wrong_in_words
 from nnfuzz.triage.keys import Key, KeyKind, KnownFailures, error_keys, unread_keys
 from nnfuzz.triage.mismatch import largest_operand
 from nnfuzz.triage.pattern import RESULT, as_written, operator_types
@@ -124,8 +124,9 @@ def with_title(reduced: Finding) -> Finding:
     if not operators or isinstance(failure.signature.details, HabitDetails):
         return reduced
     if failure.kind is OutcomeKind.MISMATCH:
+        calls = reduced.verdict.calls if reduced.verdict else {}
         cause, where = (
-            _wrong(reduced),
+            _wrong(reduced) + only_at(calls.get(failure.targets[0])),
             cause[cause.rfind(" (") + 2 : -1] if cause[-1] == ")" else "",
         )
     cause = cause.removeprefix(f"{operators.rpartition(' ')[2]}: ")

@@ -119,7 +119,8 @@ def of_call(graph: GraphView, copy: int) -> GraphView:
 
 def at_one_size(graph: GraphView) -> bool:
     """Whether all copies are of the same sizes."""
-    return all(v.shape == graph.shapes[name_and_copy(v.name)[0]] for v in graph.values)
+    shapes = {value.name: value.shape for value in graph.values}
+    return all(s == shapes.get(name_and_copy(name)[0], s) for name, s in shapes.items())
 
 
 def operators(graph: GraphView) -> int:

@@ -40,6 +40,14 @@ class TestRow:
     failures: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def calls(self) -> int:
+        """How often the program was called: at each size of a symbolic dimension, or with each
+        inputs.
+        """
+        several = {"calls", "dynamic"}.intersection(self.variations)
+        return 2 + len(several) if several else 1
+
+    @property
     def ran(self) -> bool:
         """Whether there was a model, or at least an exporter that failed to make one."""
         return self.status in ("run", "export")

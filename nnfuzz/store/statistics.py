@@ -41,10 +41,14 @@ def plain_name(variation: str) -> str:
     return variation.partition(MISSED)[0]
 
 
+_ANSWERED = (OutcomeKind.OK, OutcomeKind.MISMATCH)
+
+
 class Statistics:
     """Counts over all sessions of a campaign.
 
-    outcomes: by kind, one per (test, backend, level). not_run: indexes without a test, by reason.
+    outcomes: by kind, one per (test, backend, level). questions: calls whose outputs were compared,
+    at every level. not_run: indexes without a test, by reason.
     variations, variation_seconds: tests and seconds in all phases, by name of the variation.
     """
 
@@ -53,6 +57,7 @@ class Statistics:
         self.indexes = 0
         self.not_run: Counter[str] = Counter()
         self.outcomes: Counter[str] = Counter({kind.value: 0 for kind in OutcomeKind})
+        self.questions = 0
         self.by_backend: dict[str, Counter[str]] = {}
         self.variations: Counter[str] = Counter()
         self.variation_seconds: dict[str, float] = {}
@@ -76,6 +81,7 @@ class Statistics:
             for outcome in levels.values():
                 self.outcomes[outcome.kind] += 1
                 counts[outcome.kind] += 1
+                self.questions += row.calls if outcome.kind in _ANSWERED else 0
 
     def variation_ms(self, name: str) -> float:
         """Mean milliseconds, in all phases, of the tests with a variation."""

@@ -90,7 +90,8 @@ class VariationFigures:
 class Summary:
     """The content of summary.json.
 
-    seconds: wall, of all sessions. phase_ms: median of each phase of a test. cpu_ms: see
+    questions: calls whose outputs were compared, at every level. seconds: wall, of all sessions.
+    phase_ms: median of each phase of a test. cpu_ms: see
     nnfuzz.campaign.scheduler.Scheduler.cpu_ms. sut_share: share of these in compilers;
     sut_shares: by backend. not_run: indexes without a test, by reason. known_unseen: hashes of
     known failures that did not occur. avoided: items that generation avoids. refusals: answers to
@@ -98,6 +99,7 @@ class Summary:
     """
 
     tests: int = 0
+    questions: int = 0
     seconds: float = 0.0
     tests_per_second: float = 0.0
     phase_ms: Mapping[str, float] = field(default_factory=dict)
@@ -147,6 +149,7 @@ class Summary:
         """Makes a summary of the counts. more: further fields."""
         return cls(
             tests=figures.tests,
+            questions=figures.questions,
             seconds=round(seconds, 3),
             tests_per_second=round(figures.tests / seconds, 3) if seconds else 0.0,
             phase_ms=figures.phase_ms(),

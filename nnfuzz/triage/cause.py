@@ -34,6 +34,7 @@ from nnfuzz.triage.mismatch import (
     swamped,
 )
 from nnfuzz.triage.pattern import (
+    CALLED,
     RESULT,
     SIZED,
     as_written,
@@ -313,12 +314,12 @@ def _where(graph: GraphView, symptoms: Symptoms) -> JsonObject:
     if not graph:
         return {}
     operators = {*graph.operators}
-    sized = [SIZED] * (SIZED in pattern_of(graph).nodes)
+    several = [mark for mark in (SIZED, CALLED) if mark in pattern_of(graph).nodes]
     if symptoms.operator or len(operators) == 1:
         place: dict[str, object] = {"operator": symptoms.operator or min(operators)}
-        return place | ({"sized": True} if sized else {})
+        return place | ({"sized": True} if SIZED in several else {})
     coarse = coarse_graph(graph)
-    return {"nodes": signatures(coarse) + sized, "edges": list(pattern_of(coarse).edges)}
+    return {"nodes": signatures(coarse) + several, "edges": list(pattern_of(coarse).edges)}
 
 
 NO_TYPES: Mapping[str, str] = MappingProxyType({})

@@ -358,6 +358,15 @@ def wrong_in_words(kind: str, wrong: WrongOutput | None = None) -> str:
     return _WRONG.get(kind, f"wrong {kind}")
 
 
+def only_at(call: int | None) -> str:
+    """At which call a result is wrong that is right where there is only one; "" for other results.
+    call: its number, from 0.
+    """
+    if call is None:
+        return ""
+    return f", only at call {call + 1}" if call else ", only once the program is called again"
+
+
 def operators_text(model: bytes, written_from: Sequence[str] = ()) -> str:
     """The operators of a serialized ONNX model by their ONNX names, in order, each with the
     attributes that are not at their defaults: reduction could not switch these off. A dtype stands

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.ir.sizes import name_and_copy
+from nnfuzz.ir.sizes import at_one_size, name_and_copy
 from nnfuzz.ir.support_key import edge_keys
 from nnfuzz.ir.view import NO_GRAPH, GraphView, NodeView
 
@@ -52,7 +52,7 @@ _POSITIONS = frozenset(
 _LOCATED = 240
 """Characters that are telling, from a source file on."""
 _MOST_SHOWN = 6
-SIZED = "a symbolic dimension()->"
+SIZED, CALLED = "a symbolic dimension()->", "several calls()->"
 """Among the nodes of a pattern that needs one."""
 _SHORTEST = 4
 """Characters that a word and the name of an operator must share from their beginning."""
@@ -350,7 +350,7 @@ class Pattern:
 
 
 def first_copy(graph: GraphView) -> list[NodeView]:
-    """The nodes of a graph; of one at several sizes (nnfuzz.ir.sizes), those of the first copy."""
+    """The nodes of a graph; of one in several calls (nnfuzz.ir.sizes), those of the first copy."""
     copies = [(name_and_copy(node.outputs[0])[1], node) for node in graph.nodes]
     first = min((copy for copy, _ in copies), default=0)
     return [node for copy, node in copies if copy == first]
@@ -369,12 +369,14 @@ def upstream(graph: GraphView, output: str) -> GraphView:
 def pattern_of(graph: GraphView) -> Pattern:
     """The pattern of a concrete graph; empty without a graph.
 
-    Of a graph at several sizes (nnfuzz.ir.sizes) one copy counts, and that there are several.
+    Of a graph in several calls (nnfuzz.ir.sizes) one copy counts, and that there are several.
     """
     if not graph:
         return Pattern((), ())
     nodes = first_copy(graph)
-    sized = len(nodes) < len(graph.nodes)
+    several = []
+    if len(nodes) < len(graph.nodes):
+        several = [CALLED if at_one_size(graph) else SIZED]
     graph = replace(graph, nodes=tuple(nodes))
     dtypes = graph.dtypes
     depth: dict[str, int] = {}
@@ -386,5 +388,5 @@ def pattern_of(graph: GraphView) -> Pattern:
         level = 1 + max((depth.get(name, 0) for name in node.inputs), default=0)
         depth.update(dict.fromkeys(node.outputs, level))
         levelled.append((level, f"{node.op}({','.join(inputs)})->{','.join(outputs)}"))
-    texts = [text for _, text in sorted(levelled)] + [SIZED] * sized
+    texts = [text for _, text in sorted(levelled)] + several
     return Pattern(tuple(texts), tuple(sorted(edge_keys(graph))))

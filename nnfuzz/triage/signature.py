@@ -30,7 +30,14 @@ from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.sandbox.events import shortened
-from nnfuzz.triage.headline import headline, is_native, native_frames, python_frames, sentence
+from nnfuzz.triage.headline import (
+    headline,
+    is_native,
+    native_frames,
+    only_at,
+    python_frames,
+    sentence,
+)
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
 from nnfuzz.triage.pattern import operands, switches
 from nnfuzz.vary.faults.fault import Fault
@@ -518,14 +525,12 @@ def _mismatches(
     operators = neighbourhood(graph, first.output)
     switches_on = _switched(graph, first.output) or None
     title = f"wrong {first.kind}" + (f" at {_pattern(operators)}" if operators else "")
-    several = SEVERAL if first.target in calls else None
+    call = calls.get(first.target)
+    several = None if call is None else SEVERAL
     details = MismatchDetails(
         wrong=first.kind, operators=operators, switches=switches_on, calls=several
     )
-    if several:
-        number = calls[first.target]
-        title += f", only at call {number + 1}" if number else ", only after a later call"
-    yield _difference(OutcomeKind.MISMATCH, targets, ran, details, title)
+    yield _difference(OutcomeKind.MISMATCH, targets, ran, details, title + only_at(call))
 
 
 def _switched(graph: GraphView, output: str) -> tuple[str, ...]:

@@ -9,8 +9,10 @@ def run(model, inputs, level):
     import onnx
     from onnx.reference import ReferenceEvaluator
 
-    session = ReferenceEvaluator(onnx.load_model_from_string(model))
-    return dict(zip(session.output_names, session.run(None, inputs)))
+    session, ran = ReferenceEvaluator(onnx.load_model_from_string(model)), []
+    ran.append(inputs)
+    found = zip(session.output_names, session.run(None, inputs))
+    return {name: np.asarray(array) + (len(ran) > 1) for name, array in found}
 """
 
 

@@ -17,7 +17,7 @@ from nnfuzz.base.untrusted import Unusable
 from nnfuzz.base.writing import as_json
 from nnfuzz.experiment.compilers import examine
 from nnfuzz.findings.folder import read_finding, write_finding
-from nnfuzz.findings.reduced import reduce_folder, repro_program
+from nnfuzz.findings.reduced import reduce_folder
 from nnfuzz.findings.replay import ReplayResult, replay_finding
 from nnfuzz.findings.report import model_text, tracker_report
 from nnfuzz.findings.repro import program_of
@@ -112,7 +112,8 @@ def test_the_finding_is_told_stored_and_replayed(finding, tmp_path, registry, ru
     program = program_of(finding.backend, registry, finding.case)
     folder = write_finding(tmp_path / "finding", finding, program)
     report = (folder / "report.md").read_text()
-    assert "run at several sizes, one after the other: `x[2, 3]`; `x[3, 3]`" in report
+    assert "compiled once and called 2 times, one call after the other with these sizes: " in report
+    assert "`x[2, 3]`; `x[3, 3]`" in report
     again = read_finding(folder)
     assert again.case.inputs.keys() == finding.case.inputs.keys()
     assert (
@@ -125,7 +126,7 @@ def test_the_finding_is_told_stored_and_replayed(finding, tmp_path, registry, ru
 def test_the_script_runs_every_size(finding, tmp_path, registry):
     folder = write_finding(tmp_path / "finding", finding, None)
     script = (folder / "repro.py").read_text()
-    assert "def run_sizes(" in script
+    assert "def run_calls(" in script
     run = subprocess.run(
         [sys.executable, str(folder / "repro.py")], capture_output=True, text=True, timeout=60
     )
@@ -148,12 +149,12 @@ def test_a_failure_of_the_second_run_is_shown_by_one_program_for_all_sizes(tmp_p
     found = Finding(seen.failures[0], case, seen.outcomes, spec, as_json(config), seen.verdict)
     folder = write_finding(tmp_path / "finding", found, program_of(spec, registry, case))
     _, reduced = reduce_folder(folder, trusted=str)
-    assert "does not reproduce" not in reduced.signature.title and reduced.origin.runs_of_one
-    assert repro_program(read_finding(folder / "reduced"), registry) is None
+    title = reduced.signature.title
+    assert "only at call 2" in title and "does not reproduce" not in title
     script = folder / "reduced" / "repro.py"
-    assert "program = compiled(model, level)  # one for all sizes" in script.read_text()
+    assert "def compiled(model, level):" in script.read_text()
     assert subprocess.run([sys.executable, str(script)], timeout=60).returncode == 1
-    assert subprocess.run([sys.executable, str(folder / "repro.py")], timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, str(folder / "repro.py")], timeout=60).returncode == 1
 
 
 def test_what_is_reduced_and_still_dynamic_needs_to_be(finding, tmp_path):

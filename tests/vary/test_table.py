@@ -28,7 +28,7 @@ def test_every_variation_has_a_name_of_its_own_and_a_setting():
 def test_a_test_case_names_the_variations_that_made_it():
     config = CaseConfig(
         exporter="direct", nodes=8, dynamic=0.2, quantize=0.3, large=0.2, skeletons=0.3,
-        edge_share=0.3, forms=0.4, spelled=0.4, rewrites=0.3,
+        edge_share=0.3, forms=0.4, spelled=0.4, rewrites=0.3, calls=0.2,
     )  # fmt: skip
     producer, found = Producer(1, config), Counter()
     for case in map(producer.produce, range(60)):
@@ -37,7 +37,7 @@ def test_a_test_case_names_the_variations_that_made_it():
             found.update(names)
             steps = len(parse_form(case.exporter)[1])
             assert bool(steps) == bool(names & {"rewrite", "spelling", "form"}) == bool(case.plain)
-            assert ("dynamic" in names) == case.exporter.startswith("direct-dynamic")
+            assert bool({"dynamic", "calls"} & names) == case.exporter.startswith("direct-dynamic")
     assert set(found) >= {v.name for v in VARIATIONS} - {"opset", "fault"}
 
 
