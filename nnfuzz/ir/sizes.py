@@ -83,6 +83,12 @@ def by_copy(arrays: Mapping[str, T]) -> list[dict[str, T]]:
     return [copies[k] for k in sorted(copies)]
 
 
+def in_call(arrays: Mapping[str, T], copy: int) -> dict[str, T]:
+    """The part of a mapping by value name that belongs to one copy, with the first copy's names."""
+    named = ((*name_and_copy(name), item) for name, item in arrays.items())
+    return {stem: item for stem, number, item in named if number == copy}
+
+
 def from_copies(parts: Iterable[Mapping[str, T]]) -> dict[str, T]:
     """Inverse of `by_copy`."""
     return {at_size(name, k): item for k, part in enumerate(parts) for name, item in part.items()}

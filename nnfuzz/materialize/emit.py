@@ -11,7 +11,7 @@ import onnx
 from onnx import numpy_helper
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.ir.graph import Graph, Node, Value, pruned
+from nnfuzz.ir.graph import Graph, Node, pruned
 from nnfuzz.ir.sizes import copies, same_model
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import older, protos
@@ -233,12 +233,9 @@ def writable_part(graph: Graph, opset: int) -> Graph:
 
     The result may have no nodes.
     """
-    if opset >= older.WHOLE:
+    if opset >= older.WHOLE or _is_writable(graph, graph.nodes, opset):
         return graph
-    types = {name: value.type for name, value in graph.values.items()}
-    lost = [node for node in graph.nodes if not _is_writable(node, types, opset)]
-    if not lost:
-        return graph
+    lost = [node for node in graph.nodes if not _is_writable(graph, [node], opset)]
     made = {name for node in lost for name in node.outputs}
     kept = [node for node in graph.nodes if not made.intersection(node.outputs)]
     used = dict.fromkeys(name for node in kept for name in node.inputs)
@@ -250,12 +247,14 @@ def writable_part(graph: Graph, opset: int) -> Graph:
     return part
 
 
-def _is_writable(node: Node, types: Mapping[str, TensorType], opset: int) -> bool:
-    """Whether a node with inputs and outputs of these types can be lowered at an opset."""
-    values = {name: Value(name, types[name]) for name in (*node.inputs, *node.outputs)}
-    inputs = list(dict.fromkeys(node.inputs))
+def _is_writable(graph: Graph, nodes: list[Node], opset: int) -> bool:
+    """Whether some nodes of a graph can be lowered at an opset, with what they read as inputs."""
+    outputs = list(dict.fromkeys(name for node in nodes for name in node.outputs))
+    read = dict.fromkeys(name for node in nodes for name in node.inputs)
+    inputs = [name for name in read if name not in set(outputs)]
+    values = {name: graph.values[name] for name in (*inputs, *outputs)}
     try:
-        model = emit_model(Graph(values, [node], inputs, [], [*node.outputs]), {}, opset)
+        model = emit_model(Graph(values, nodes, inputs, [], outputs), {}, opset)
         onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
     except (GraphFault, OpsetError, onnx.shape_inference.InferenceError):
         return False

@@ -13,7 +13,7 @@ import numpy as np
 from nnfuzz.backend.target import ONNX
 from nnfuzz.base.reading import read
 from nnfuzz.base.writing import UNWRITTEN
-from nnfuzz.ir.sizes import at_one_size, by_copy, of_call
+from nnfuzz.ir.sizes import at_one_size, in_call, of_call
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.materialize.opsets import DYNAMIC, exporter_of, opset_of, writer
@@ -232,7 +232,7 @@ class TestCase:
 
     def call(self, number: int) -> TestCase:
         """The same model called once, with the inputs of one of its calls (nnfuzz.ir.sizes)."""
-        inputs, expected = by_copy(self.inputs)[number], by_copy(self.expected)[number]
+        inputs, expected = (in_call(own, number) for own in (self.inputs, self.expected))
         return replace(self, graph=of_call(self.graph, number), inputs=inputs, expected=expected)
 
     def digest(self) -> str:

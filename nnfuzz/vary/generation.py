@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnfuzz.backend.target import DIRECT
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.engine import Generated
 from nnfuzz.generate.large import LARGE
@@ -108,7 +107,7 @@ class Calls(Variation):
     """
 
     name = setting = "calls"
-    exporter = DIRECT
+    exporter = "direct"
 
     def valued(self, test: VariedTest, draft: CaseDraft) -> CaseDraft:
         rng = test.stream(self.name)
