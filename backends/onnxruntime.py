@@ -43,7 +43,6 @@ from .onnxruntime_options import (
     OFF,
     OVERRIDES,
     STEPS,
-    TWICE,
     all_steps,
     configure,
     draw,
@@ -120,7 +119,7 @@ def run(model, inputs, level):
         options.add_session_config_entry(key, value)
 {configure}    session = ort.InferenceSession({model}, options, providers={providers}{off})
 {fixed}    names = [output.name for output in session.get_outputs()]
-{first}"""
+"""
 _DRAWN = {
     "split": """\
     level, *steps = level.split("+")
@@ -136,16 +135,6 @@ _FIXED = """\
             options.add_free_dimension_override_by_name(name, size)
         session = ort.InferenceSession({model}, options, providers={providers}{off})
 """
-_FIRST = """\
-    if steps:
-        session.run(names, inputs)
-"""
-_FIRST_FOREIGN = """\
-    if steps:
-        session.run_with_ort_values(names, {name: to_ort(a) for name, a in inputs.items()})
-"""
-
-
 _RUN = """    return dict(zip(names, session.run(names, inputs)))
 """
 _RUN_FOREIGN = """    values = {name: to_ort(array) for name, array in inputs.items()}
@@ -263,8 +252,6 @@ class OnnxRuntime(Backend):
             session = plain
             if FREE in steps and (sizes := free_sizes(plain, inputs)):
                 session = self._session(module, level, passes, sizes=sizes)
-            for _ in range(steps.count(TWICE)):
-                once(session, inputs)
             return once(session, inputs)
 
         return run
@@ -366,8 +353,6 @@ class OnnxRuntime(Backend):
         if FREE in steps:
             used.append(free_sizes)
             parts["fixed"] = _FIXED.format(**parts, providers=self._providers())
-        if TWICE in steps:
-            parts["first"] = _FIRST_FOREIGN if foreign else _FIRST
         script = self._written(parts) + (_RUN_FOREIGN if foreign else _RUN)
         sources = ("from typing import Any\n", *map(inspect.getsource, used), script)
         return "\n\n".join(sources)
@@ -376,7 +361,7 @@ class OnnxRuntime(Backend):
         return self._written({"model": self.repro_model})
 
     def _written(self, parts: Mapping[str, Any]) -> str:
-        none = dict.fromkeys(("split", "configure", "off", "fixed", "first"), "")
+        none = dict.fromkeys(("split", "configure", "off", "fixed"), "")
         return _REPRO.format(
             **{**none, **parts},
             levels=dict(self.optimisation),

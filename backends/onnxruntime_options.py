@@ -56,7 +56,6 @@ _SWITCHES = {
     "use_deterministic_compute": ("1",),
     "free_dimensions": ("given",),
     "layout": ("only",),
-    "runs": ("2",),
     "session.disable_aot_function_inlining": ("1",),
     "session.disable_prepacking": ("1",),
     "session.disable_qdq_constant_folding": ("1",),
@@ -70,7 +69,7 @@ STEPS = (
     *(f"no-{name}" for name in (*_RULES, *_TRANSFORMERS)),
     *(f"{name}={value}" for name, values in _SWITCHES.items() for value in values),
 )
-TWICE, FREE = "runs=2", "free_dimensions=given"
+FREE = "free_dimensions=given"
 _MOST_OFF, _MOST_SWITCHES = 4, 3
 """Most steps of a pipeline: enough for combinations, and few enough for one line."""
 
@@ -106,7 +105,7 @@ def configure(options: Any, steps: Any) -> None:
         elif name == "layout":
             levels = type(options.graph_optimization_level)
             options.graph_optimization_level = levels.ORT_ENABLE_LAYOUT
-        elif name not in ("runs", "free_dimensions", "use_tf32"):
+        elif name not in ("free_dimensions", "use_tf32"):
             setattr(options, name, int(value) if name.endswith("threads") else value == "1")
 
 
