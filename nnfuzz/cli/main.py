@@ -18,7 +18,7 @@ from nnfuzz.base.text import one_line
 from nnfuzz.cli.errors import FAULT, INTERRUPTED, USAGE, UsageError, plain_message
 from nnfuzz.cli.limits import limit_command
 from nnfuzz.cli.options import FILE, read_defaults
-from nnfuzz.cli.shell import Grouped, GroupedGroup, guard_streams
+from nnfuzz.cli.shell import Grouped, GroupedGroup, guard_streams, usage_in_one_line
 
 HELP = """Find bugs in deep-learning compilers with random valid models.
 
@@ -90,7 +90,8 @@ class _Nnfuzz(GroupedGroup):
         """Raises: UsageError for a mistake in the file, unless help or completion is wanted."""
         if args and not ctx.resilient_parsing and not {"-h", "--help", "--version"} & {*args}:
             ctx.default_map = read_defaults(self)
-        return super().parse_args(ctx, args)
+        with usage_in_one_line():
+            return super().parse_args(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
@@ -109,7 +110,8 @@ class _Nnfuzz(GroupedGroup):
         if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # as the program has begun
             signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
-            return super().invoke(ctx)
+            with usage_in_one_line():
+                return super().invoke(ctx)
         except SystemExit as error:
             raise UsageError(
                 f"a plug-in or a library has ended the program (SystemExit: {error.code})"
