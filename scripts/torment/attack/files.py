@@ -28,6 +28,7 @@ from scripts.torment.attack import SECONDS, Attack, one
 MEMORY_BYTES = 4 << 30
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 NOTES = ("note: ",)  # lines beside an error
+WITHIN = ("os.remove", "os.rmdir")  # of a folder that may be given by its descriptor
 CHANGES = ("os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.symlink", "os.truncate")
 
 
@@ -44,7 +45,9 @@ class Guard:
             return
         writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & WRITING
         if (writes or event in CHANGES) and isinstance(arguments[0], str | bytes | os.PathLike):
-            path = os.fsdecode(arguments[0])
+            within = arguments[1] if event in WITHIN else -1
+            beside = f"/proc/self/fd/{within}" if within != -1 else ""
+            path = os.path.join(beside, os.fsdecode(arguments[0]))
             followed = event == "open" and not int(arguments[2]) & os.O_NOFOLLOW
             parent, name = os.path.split(os.path.abspath(path))
             path = os.path.realpath(path) if followed else f"{os.path.realpath(parent)}/{name}"
