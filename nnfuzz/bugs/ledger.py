@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,25 +45,19 @@ class Ledger:
         return cls(folder)
 
     def names(self) -> list[str]:
-        """Sorted; folders that a process is writing are left out.
-
-        Raises: BugError for a name that is no UTF-8, which no report could hold.
-        """
+        """Sorted; folders that a process is writing are left out."""
         files = self.folder.rglob(FILE)
         found = (file.parent.relative_to(self.folder) for file in files)
-        names = sorted(
+        return sorted(
             name.as_posix()
             for name in found
             if name.parts and not any(part.startswith(PARTIAL) for part in name.parts)
         )
-        if wrong := [name for name in names if any(map(_is_surrogate, name))]:
-            raise BugError(f"{self.folder}: rename the folder {wrong[0]!a}, which is no UTF-8")
-        return names
 
     def bug(self, name: str) -> Bug:
         """Raises: BugError."""
         file = self.place(name) / FILE
-        if not file.is_file():
+        if not os.path.lexists(file):
             raise BugError(f"{self.folder} has no bug {name!r}; {suggest(name, self.names())}")
         return read_bug(file)
 
@@ -71,23 +65,35 @@ class Ledger:
         """All of them by name. Raises: BugError for the first that cannot be read."""
         return {name: self.bug(name) for name in self.names()}
 
-    def chosen(self, wanted: Sequence[str]) -> dict[str, Bug]:
-        """Those that are named, in full, by the folder around them or else by their system; all if
-        none is named. Raises: BugError for a name that fits none.
+    def chosen(self, wanted: Sequence[str]) -> list[str]:
+        """Names of those that are named, in full, by the folder around them or else by their
+        system; all if none is named. Raises: BugError for a name that fits none.
         """
         found: list[str] = []
         names = self.names()
         for want in wanted:
             fitting = [n for n in names if n == want or n.startswith(f"{want.rstrip('/')}/")]
-            fitting = fitting or [n for n in names if self.bug(n).system == want]
+            fitting = fitting or [n for n in names if self._is_of(want, n)]
             if not fitting:
                 known = {*names, *(name.partition("/")[0] for name in names)}
                 raise BugError(f"{self.folder} has no bug {want!r}; {suggest(want, known)}")
             found += fitting
-        return {name: self.bug(name) for name in (found if wanted else names)}
+        return found if wanted else names
+
+    def _is_of(self, system: str, name: str) -> bool:
+        """Whether a bug is known to be of a system; one that cannot be read is of none."""
+        with suppress(BugError):
+            return self.bug(name).system == system
+        return False
 
     def place(self, name: str) -> Path:
-        """The folder of a bug. Raises: BugError for a name that leads out of the ledger."""
+        """The folder of a bug.
+
+        Raises: BugError for a name that leads out of the ledger, or is no UTF-8, which no report
+        could hold.
+        """
+        if any(map(_is_surrogate, name)):
+            raise BugError(f"{self.folder}: rename the folder {name!a}, which is no UTF-8")
         try:
             return below(self.folder, name)
         except Unreadable as error:

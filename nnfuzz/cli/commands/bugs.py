@@ -105,7 +105,8 @@ def list_(
     ] = None,
 ) -> None:
     """List the bugs with their states, and the releases in which they are."""
-    bugs = Ledger.opened(ledger).chosen(chosen or [])
+    book = Ledger.opened(ledger)
+    bugs = {name: book.bug(name) for name in book.chosen(chosen or [])}
     bugs = {n: b for n, b in bugs.items() if not state or b.state in state}
     for name, bug in bugs.items():
         typer.echo(f"{bug.state:9} {name}  {bug.releases_line}  {bug.title[:WIDTH]}".rstrip())
