@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -84,7 +85,7 @@ def _settings(store: Store) -> dict[str, object]:
 
 def _add_rows(target: Store, part: Store) -> None:
     """Adds everything of a part but its findings and settings. Raises: MergeError."""
-    target.execute("ATTACH DATABASE ? AS part", str(part.folder / FILE))
+    target.execute("ATTACH DATABASE ? AS part", os.fsencode(part.folder / FILE))
     try:
         with target.transaction():
             _refuse_other_tests(target, part)

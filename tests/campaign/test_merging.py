@@ -88,6 +88,12 @@ def test_the_folder_that_one_is_in_is_a_part(parts, tmp_path, monkeypatch):
     assert merged(tmp_path / "here", ".") == merged(tmp_path / "there", parts[0])
 
 
+def test_a_folder_may_have_a_name_that_is_no_text(parts, tmp_path):
+    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/-\n\xff"))
+    shutil.copytree(parts[0], odd)
+    assert merged(odd / "whole", odd) == merged(tmp_path / "there", parts[0])
+
+
 def test_a_merged_campaign_is_not_fuzzed_on(parts, tmp_path):
     merged(tmp_path / "c", parts[0])
     with pytest.raises(ConfigError, match="go on with its parts"):
