@@ -157,9 +157,8 @@ class Database:
         self.folder = folder
         self.connection = connection
         self._lock = lock
-        self._identity: tuple[int, int] | None = None
-        """Device and number of the file that is written to; None if it is only read."""
-        self._size = 0
+        self._written: os.stat_result | None = None
+        """The file as this process has left it; None if it is only read."""
         self._is_lost = False
 
     @classmethod
@@ -235,8 +234,7 @@ class Database:
             self._check_whole()
             self.connection.execute("PRAGMA journal_mode = WAL")
             self.connection.execute("PRAGMA synchronous = NORMAL")
-            about = path.stat()
-            self._identity, self._size = (about.st_dev, about.st_ino), about.st_size
+            self._written = path.stat()
 
     def _check_whole(self) -> None:
         """Pages, types, and that the folders that are moved and deleted are the campaign's.
@@ -244,17 +242,13 @@ class Database:
         Raises: StoreError.
         """
         path = self.folder / FILE
-        try:
-            answers = [row[0] for row in self.connection.execute("PRAGMA quick_check(1)")]
-            folders = [row[0] for row in self.connection.execute("SELECT folder FROM findings")]
-        except DAMAGE as error:
-            answers, folders = [str(error)], []
-        if answers != ["ok"]:
+        if damage := _damage(self.connection):
             raise StoreError(
-                f"{path} is damaged ({answers[0].splitlines()[-1]}): nnfuzz report shows the "
-                "readable part; start a new campaign"
+                f"{path} is damaged ({damage}): nnfuzz report shows the readable part; start a new "
+                "campaign"
             )
-        for name in [*FOLDERS, *folders]:
+        folders = self.execute("SELECT folder FROM findings").fetchall()
+        for name in [*FOLDERS, *(row[0] for row in folders)]:
             place = below(self.folder, name)
             if place.is_symlink() or Path(name).parts[0] not in FOLDERS:
                 raise StoreError(f"{path} names the folder {name!r}, which no campaign has")
@@ -313,35 +307,47 @@ class Database:
     def flush(self) -> None:
         """Keeps all changes for good, whatever happens to the process.
 
-        Raises: StoreError, once, if somebody has deleted, replaced or cut off the file meanwhile.
+        Raises: StoreError, once, if somebody has deleted, replaced, cut off or damaged the file
+        meanwhile.
         """
+        lost = self._lost() if self._written and not self._is_lost else ""
         if self.connection.in_transaction:
             self.connection.execute("COMMIT")
-        if self._identity and not self._is_lost and (lost := self._lost()):
+        if lost:
             self._is_lost = True
             raise StoreError(f"{self.folder / FILE} {lost} while the campaign ran: {self._saved()}")
+        with contextlib.suppress(OSError):
+            self._written = self._written and (self.folder / FILE).stat()
 
     def _lost(self) -> str:
-        """What has happened to the file on the disk; "" if it is the one that is written to."""
+        """What others have done to the file on the disk; "" if it is as this process has left it,
+        which writes to it with a COMMIT alone, or if it is whole all the same.
+        """
+        before, path = self._written, self.folder / FILE
+        assert before
         try:
-            about = (self.folder / FILE).stat()
+            now = path.stat()
         except OSError:
             return "was deleted"
-        before, self._size = self._size, about.st_size
-        if (about.st_dev, about.st_ino) != self._identity:
+        if (now.st_dev, now.st_ino) != (before.st_dev, before.st_ino):
             return "was replaced"
-        return "was cut off" if about.st_size < before else ""
+        if now.st_size < before.st_size:
+            return "was cut off"
+        if now.st_mtime_ns == before.st_mtime_ns:
+            return ""
+        uri = f"{path.absolute().as_uri()}?mode=ro"  # our own connection has old pages in memory
+        with contextlib.closing(sqlite3.connect(uri, uri=True)) as db:
+            return "was damaged" if _damage(db) else ""
 
     def _saved(self) -> str:
         """Writes what this process still has of the file beside it; returns what to do then."""
         place = self.folder / RESCUED
-        try:
-            with contextlib.closing(sqlite3.connect(place)) as db:
-                self.connection.backup(db)
-            return f"its rows are in {place}; --resume goes on once that has the file's name"
-        except DAMAGE:
-            place.unlink(missing_ok=True)
-            return "its rows are lost, the folders of its findings are whole"
+        with contextlib.suppress(*DAMAGE), contextlib.closing(sqlite3.connect(place)) as db:
+            self.connection.backup(db)
+            if not _damage(db):
+                return f"its rows are in {place}; --resume goes on once that has the file's name"
+        place.unlink(missing_ok=True)
+        return "its rows are lost, the folders of its findings are whole"
 
     def value(self, query: str, *values: SqlValue) -> Any:
         """Returns the one value of a query that has one."""
@@ -452,6 +458,15 @@ def _reading(folder: Path) -> str:
         return "?mode=ro&immutable=1"
     index = (folder / f"{FILE}-shm").exists()  # else the log cannot be read without making one
     return f"?mode=ro&readonly_shm={int(index)}"
+
+
+def _damage(db: sqlite3.Connection) -> str:
+    """What is wrong with the pages of a file and the types in it; "" if nothing is."""
+    try:
+        (answer, *_) = (row[0] for row in db.execute("PRAGMA quick_check(1)"))
+    except DAMAGE as error:
+        answer = str(error)
+    return "" if answer == "ok" else answer.splitlines()[-1]
 
 
 def _tables(db: sqlite3.Connection) -> set[tuple[str, str, str]]:

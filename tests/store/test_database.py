@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 
 import pytest
@@ -86,9 +87,23 @@ def cut_off(file):
         opened.truncate(file.stat().st_size // 2)
 
 
+def flip_bits(file):
+    """Of all pages but the first; SQLite wrote them a second ago."""
+    data = file.read_bytes()
+    with file.open("r+b") as opened:
+        opened.seek(4096)
+        opened.write(bytes(byte ^ 0x55 for byte in data[4096:]))
+    os.utime(file, ns=(0, file.stat().st_mtime_ns + 10**9))
+
+
 @pytest.mark.parametrize(
     ("damage", "what"),
-    [(delete, "was deleted"), (replace_whole, "was replaced"), (cut_off, "was cut off")],
+    [
+        (delete, "was deleted"),
+        (replace_whole, "was replaced"),
+        (cut_off, "was cut off"),
+        (flip_bits, "was damaged"),
+    ],
 )
 def test_a_file_that_is_lost_in_mid_run_is_told_at_the_next_transaction(damage, what, tmp_path):
     folder = tmp_path / "campaign"
@@ -104,3 +119,27 @@ def test_a_file_that_is_lost_in_mid_run_is_told_at_the_next_transaction(damage, 
     assert not [*folder.glob(f"{FILE}-*")]
     with Store.open(folder) as store:
         assert (store.meta("kept"), store.meta("last")) == (7, 8)
+
+
+def test_what_is_not_in_memory_any_more_is_not_said_to_be_saved(tmp_path):
+    folder = tmp_path / "campaign"
+    with Store.create(folder, {"seed": 1}) as store:
+        store.set_meta("kept", "7" * 10_000)
+        store.flush()
+        store.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        store.set_meta("last", 8)
+        store.flush()
+        flip_bits(folder / FILE)
+        store.execute("PRAGMA shrink_memory").fetchall()
+        with pytest.raises(StoreError, match="was damaged while the campaign ran: its rows are lo"):
+            store.set_meta("last", 9)
+            store.flush()
+        assert not (folder / RESCUED).exists()
+
+
+def test_a_file_that_somebody_has_touched_is_whole(store):
+    """As a reader does that moves the log into the file."""
+    store.set_meta("kept", 7)
+    os.utime(store.folder / FILE)
+    store.flush()
+    assert store.meta("kept") == 7
