@@ -255,6 +255,8 @@ PAUSE = 2.0
 """Fewest seconds between two looks at the campaign."""
 SHARE = 0.1
 """Share of a core that looking takes."""
+FULL_SECONDS = 0.2
+"""Pause where the process has no descriptor left for a reader."""
 HOST = "127.0.0.1"
 OWN_NAMES = ("localhost", HOST)
 GONE = "not to be read"
@@ -312,6 +314,14 @@ class Server(ThreadingHTTPServer):
             raise ServeError(
                 f"{HOST}:{port} cannot be served ({error.strerror}): choose another --port"
             ) from error
+
+    def get_request(self) -> tuple[Any, Any]:
+        """Raises: OSError, after a pause: readers wait in a queue while no descriptor is free."""
+        try:
+            return super().get_request()
+        except OSError:
+            time.sleep(FULL_SECONDS)
+            raise
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Prints nothing: a reader that has gone is no news."""
