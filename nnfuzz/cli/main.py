@@ -181,7 +181,7 @@ def run(call: Callable[[], object]) -> None:
         _fail("there is not enough memory for what the given file means", USAGE)
     except Exception as error:
         if _disk_is_full(error):
-            _fail("the disk is full: free some space (a campaign goes on with --resume)", USAGE)
+            _fail("the disk is full or fails: free space (a campaign goes on with --resume)", USAGE)
         if _is_damaged(error):
             _fail(f"the file of a campaign is damaged ({one_line(error)}): start a new one", USAGE)
         if refusal := _refused_path(error):
@@ -225,7 +225,7 @@ def _refused_path(error: Exception) -> str:
 def _is_damaged(error: Exception) -> bool:
     import sqlite3
 
-    codes = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR)
+    codes = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
     return (
         isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF in codes
     )
@@ -236,8 +236,9 @@ def _disk_is_full(error: Exception) -> bool:
     import sqlite3
 
     if isinstance(error, sqlite3.OperationalError):
-        return error.sqlite_errorcode == sqlite3.SQLITE_FULL
-    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+        return error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+    full = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+    return isinstance(error, OSError) and error.errno in full
 
 
 def _fail(message: str, code: int) -> NoReturn:

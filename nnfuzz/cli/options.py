@@ -31,6 +31,8 @@ from nnfuzz.cli.errors import UsageError
 from nnfuzz.records.settings import SETTINGS
 
 FILE = "nnfuzz.toml"
+_PROGRAMS = ("plugin", "python")
+"""Options without a default in the file, since a folder of somebody else may have one."""
 _BYTES = {"": 1, "k": 1000, "m": 10**6, "g": 10**9}
 
 
@@ -285,6 +287,8 @@ def _default(command: Any, key: str, value: Any, path: str) -> dict[str, object]
             table = "fuzz" if "fuzz" in owners else owners[0]
             raise UsageError(f"{key!r} stands in no table: put it under [{table}]")
         raise UsageError(f"{place} {key!r}; {suggest(key, [*known, *inner, *_settings(command)])}")
+    if param.name in _PROGRAMS:
+        raise UsageError(f"[{path}] {key}: a program runs if the command names it: --{key} {value}")
     if param.multiple and not isinstance(value, list):
         value = [value]
     try:

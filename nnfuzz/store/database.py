@@ -13,6 +13,7 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from functools import cache, lru_cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Self, TypeVar
 
@@ -23,6 +24,7 @@ from nnfuzz.base.writing import as_json
 SCHEMA = 13
 FILE = "campaign.sqlite"
 LOCK = "campaign.lock"
+_DRAFT = "campaign.new"
 RESCUED = "campaign.rescued.sqlite"
 """The rows of a campaign whose file was lost while it ran."""
 FOLDERS = FINDINGS, SUSPECTS, DUPLICATES = "findings", "suspects", "duplicates"
@@ -163,27 +165,33 @@ class Database:
 
     @classmethod
     def create(cls, folder: Path, config: Mapping[str, object]) -> Self:
-        """Makes the folder and the file.
+        """Makes the folder and the file. Leftovers of a process that was killed while it did so
+        are replaced.
 
         Raises: StoreError if a campaign or something else is there already, or nothing can be
-        written there.
+        written there; then nothing is left behind.
         """
         path = folder / FILE
-        if path.exists():
-            raise StoreError(
-                f"{folder} holds a campaign already: add --resume to go on with it, "
-                "or choose another --out"
-            )
         if folder.exists() and not folder.is_dir():
             raise StoreError(f"{folder} is not a folder: choose another --out")
-        if folder.exists() and any(folder.iterdir()):
-            raise StoreError(
-                f"{folder} holds other files, which a campaign would mix with its own: "
-                "choose another --out"
-            )
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            _write(path, config)
+            if not path.exists() and {*folder.iterdir()} - {*_own_files(folder)}:
+                raise StoreError(
+                    f"{folder} holds other files, which a campaign would mix with its own: "
+                    "choose another --out"
+                )
+            with hold(folder):
+                if path.exists():
+                    raise StoreError(
+                        f"{folder} holds a campaign already: add --resume to go on with it, "
+                        "or choose another --out"
+                    )
+                try:
+                    _write(path, config)
+                except BaseException:
+                    remove(folder)
+                    raise
         except (OSError, sqlite3.OperationalError) as error:
             reason = getattr(error, "strerror", None) or error
             raise StoreError(f"{folder} cannot be written: {reason}") from error
@@ -216,6 +224,8 @@ class Database:
         try:
             version = self.connection.execute("PRAGMA user_version").fetchone()[0]
             tables = _tables(self.connection)
+        except sqlite3.OperationalError as error:
+            raise StoreError(f"{path} cannot be opened ({error}): is the disk full?") from error
         except DAMAGE as error:
             raise StoreError(f"{path} is not the file of a campaign ({error})") from error
         if version != SCHEMA:
@@ -402,8 +412,9 @@ def _columns(table: str) -> tuple[str, ...]:
 
 def _write(path: Path, config: Mapping[str, object]) -> None:
     """The file of a new campaign; one by that name is complete."""
-    draft = path.with_suffix(".new")
-    draft.unlink(missing_ok=True)
+    draft = path.with_name(_DRAFT)
+    for leftover in path.parent.glob(f"{_DRAFT}*"):
+        leftover.unlink()
     db = sqlite3.connect(draft)
     try:
         db.execute("PRAGMA journal_mode = WAL")  # so that no journal is ever beside the file
@@ -411,9 +422,23 @@ def _write(path: Path, config: Mapping[str, object]) -> None:
         db.execute("INSERT INTO meta VALUES ('config', ?)", [json.dumps(config)])
         db.execute(f"PRAGMA user_version = {SCHEMA}")
         db.commit()
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()  # close() would fail in silence
     finally:
         db.close()
     os.replace(draft, path)
+
+
+def _own_files(folder: Path) -> Iterator[Path]:
+    """The files of a campaign's database, its draft and its lock."""
+    return chain(*(folder.glob(f"{name}*") for name in (FILE, _DRAFT, LOCK)))
+
+
+def remove(folder: Path) -> None:
+    """Removes the database of a campaign, and its folder unless the user has put files there."""
+    with contextlib.suppress(OSError):
+        for path in _own_files(folder):
+            path.unlink()
+        folder.rmdir()
 
 
 def hold(folder: Path) -> IO[str]:

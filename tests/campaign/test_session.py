@@ -47,7 +47,7 @@ def start(folder: Path, tests: int, plan: str, backend: str, *rest: str) -> subp
 
 
 def wait_for_tests(folder: Path, count: int) -> None:
-    for _ in range(600):
+    for _ in range(6000):
         time.sleep(0.05)
         try:
             with Store.open(folder, write=False) as store:

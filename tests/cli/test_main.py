@@ -67,16 +67,22 @@ def full_database():
     database.execute("CREATE TABLE t (x)")
 
 
+def database_that_may_not_grow():
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_WRITE
+    raise error
+
+
 def full_disk():
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-@pytest.mark.parametrize("fails", [full_database, full_disk])
+@pytest.mark.parametrize("fails", [full_database, database_that_may_not_grow, full_disk])
 def test_a_full_disk_is_no_fault_of_nnfuzz(fails, capsys):
     with pytest.raises(SystemExit) as end:
         run(fails)
     assert end.value.code == 2
-    assert capsys.readouterr().err.startswith("error: the disk is full: free some space")
+    assert capsys.readouterr().err.startswith("error: the disk is full or fails: free space")
 
 
 def test_a_missing_device_is_told_without_the_name_of_a_class(capsys):

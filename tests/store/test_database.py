@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import sqlite3
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from nnfuzz.records.rows import (
     TestRow,
 )
-from nnfuzz.store.database import RESCUED
+from nnfuzz.store.database import LOCK, RESCUED, hold
 from nnfuzz.store.store import FILE, Store, StoreError
 
 
@@ -70,6 +71,39 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path):
     with pytest.raises(StoreError, match="holds other files"):
         Store.create(tmp_path, {})
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_leftovers_of_a_killed_start_are_replaced(tmp_path):
+    for name in ("campaign.new", "campaign.new-wal", LOCK):
+        (tmp_path / name).write_bytes(b"half")
+    Store.create(tmp_path, {"seed": 1}).close()
+    assert {path.name for path in tmp_path.iterdir()} == {FILE, LOCK}
+
+
+def test_two_processes_cannot_create_one_campaign(tmp_path):
+    with hold(tmp_path), pytest.raises(StoreError, match="running in another process"):
+        Store.create(tmp_path, {"seed": 1})
+    Store.create(tmp_path, {"seed": 2}).close()
+    with pytest.raises(StoreError, match="holds a campaign already"):
+        Store.create(tmp_path, {"seed": 3})
+    with Store.open(tmp_path) as store:
+        assert store.config() == {"seed": 2}
+
+
+@pytest.mark.parametrize("size", range(0, 1 << 17, 1 << 13))
+def test_a_campaign_that_a_full_disk_does_not_hold_is_whole_or_absent(size, tmp_path):
+    """Files that may not grow fail as those of a full disk do."""
+    folder, (soft, hard) = tmp_path / "c", resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        Store.create(folder, {"seed": 1}).close()
+    except StoreError as error:
+        assert "cannot be" in str(error)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    if folder.exists():
+        with Store.open(folder) as store:
+            assert store.config() == {"seed": 1}
 
 
 def delete(file):
