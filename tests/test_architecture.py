@@ -31,7 +31,7 @@ ALLOWED = {
         "backends/transform.py",
     },
     "tvm": {"backends/tvm.py", "backends/frontends.py"},
-    "typer": {"nnfuzz/cli", "nnfuzz/fuzz.py"},
+    "typer": {"nnfuzz/cli"},
 }
 
 

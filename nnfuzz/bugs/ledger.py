@@ -89,11 +89,10 @@ class Ledger:
     def place(self, name: str) -> Path:
         """The folder of a bug.
 
-        Raises: BugError for a name that leads out of the ledger, or is no UTF-8, which no report
-        could hold.
+        Raises: BugError for a name that leads out of the ledger, or that no report could hold.
         """
-        if any(map(_is_surrogate, name)):
-            raise BugError(f"{self.folder}: rename the folder {name!a}, which is no UTF-8")
+        if not name.isprintable():
+            raise BugError(f"{self.folder}: rename the folder {name!a}, which is no text")
         try:
             return below(self.folder, name)
         except Unreadable as error:
@@ -142,11 +141,6 @@ class Ledger:
         """Replaces bug.toml; comments in it stay. Raises: BugError, OSError."""
         file = self.place(name) / FILE
         write_atomically(file, bug_text(bug, toml_text(file)).encode())
-
-
-def _is_surrogate(letter: str) -> bool:
-    """Whether Python has put a letter in the place of a byte that is no UTF-8."""
-    return "\ud800" <= letter <= "\udfff"
 
 
 def is_ledger(folder: Path) -> bool:

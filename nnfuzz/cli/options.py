@@ -190,11 +190,6 @@ SummaryMd = Annotated[
 Levels = Annotated[list[str] | None, option_of("level")]
 
 
-def _named(context: typer.Context, plugins: list[Path] | None) -> list[Path] | None:
-    """Makes plug-ins importable if a command runs; completion only checks them."""
-    return plugins if context.resilient_parsing else importable(plugins)
-
-
 Plugins = Annotated[
     list[Path] | None,
     TESTED.option(
@@ -202,7 +197,7 @@ Plugins = Annotated[
         "your rights; those that a finding or campaign names run only if they are given here.",
         "FILE.py",
         "--plugin",
-        callback=_named,
+        callback=importable,
     ),
 ]
 Backends = Annotated[

@@ -109,7 +109,7 @@ def test_links_of_a_ledger_are_not_followed(ledger, tmp_path):
 def test_a_name_that_is_no_utf_8_is_told(ledger):
     os.mkdir(os.fsencode(ledger.folder) + b"/b\xff")
     (ledger.folder / os.fsdecode(b"b\xff") / "bug.toml").write_text(LEAST)
-    with pytest.raises(BugError, match=r"rename the folder 'b\\udcff', which is no UTF-8"):
+    with pytest.raises(BugError, match=r"rename the folder 'b\\udcff', which is no text"):
         ledger.bug(ledger.names()[0])
 
 

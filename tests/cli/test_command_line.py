@@ -107,7 +107,7 @@ def test_a_campaign_is_neither_overwritten_nor_resumed_differently(tmp_path):
 
 def test_fuzzing_onnx_runtime_end_to_end(tmp_path):
     out = tmp_path / "out"
-    module = [sys.executable, "-m", "nnfuzz.fuzz", "-b", "onnxruntime", "--tests", "5", "--seed"]
+    module = [sys.executable, "-m", "nnfuzz", "fuzz", "-b", "onnxruntime", "--tests", "5", "--seed"]
     options = ["7", "--exporter", "direct", "--nodes", "3", "--set", "probe=0", "--out", str(out)]
     done = subprocess.run([*module, *options], capture_output=True, text=True, timeout=120)
     assert done.returncode in (0, 1), done.stdout + done.stderr
