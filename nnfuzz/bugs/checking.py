@@ -31,8 +31,9 @@ from nnfuzz.backend.releases import (
     requirements,
 )
 from nnfuzz.base.programs import run_program
+from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.text import one_line, visible
-from nnfuzz.bugs.bug import Bug, BugError, BugState, ScriptResult, newer, version_of
+from nnfuzz.bugs.bug import Bug, BugState, ScriptResult, newer, version_of
 from nnfuzz.bugs.ledger import Ledger, Note
 from nnfuzz.corpus.results import LevelResult, Status
 
@@ -333,7 +334,7 @@ class Checker:
                 bug = self.ledger.bug(name)
                 if bug.state is not BugState.DUPLICATE and self.ledger.script(name).is_file():
                     yield self._check(name, bug)
-            except BugError as error:
+            except Unreadable as error:
                 yield Checked(visible(name), "", BugChange.CANNOT_RUN, one_line(error), bug)
 
     def _check(self, name: str, bug: Bug) -> Checked:

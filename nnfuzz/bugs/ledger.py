@@ -19,7 +19,7 @@ from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base.files import PARTIAL, atomic_folder, remove_partial, write_atomically
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.untrusted import below
-from nnfuzz.bugs.bug import FILE, Bug, BugError, BugState, bug_text, read_bug, toml_text
+from nnfuzz.bugs.bug import FILE, Bug, BugState, bug_text, read_bug, toml_text
 from nnfuzz.findings.folder import is_finding
 from nnfuzz.findings.reduced import known_by
 from nnfuzz.triage.keys import Key, KnownFailures
@@ -36,9 +36,9 @@ class Ledger:
 
     @classmethod
     def opened(cls, folder: Path) -> Ledger:
-        """The ledger in a folder that has one. Raises: BugError."""
+        """The ledger in a folder that has one. Raises: Unreadable."""
         if not folder.is_dir():
-            raise BugError(
+            raise Unreadable(
                 f"there is no ledger {folder}: nnfuzz bugs add CAMPAIGN makes one, --ledger names "
                 "another folder"
             )
@@ -55,19 +55,19 @@ class Ledger:
         )
 
     def bug(self, name: str) -> Bug:
-        """Raises: BugError."""
+        """Raises: Unreadable."""
         file = self.place(name) / FILE
         if not os.path.lexists(file):
-            raise BugError(f"{self.folder} has no bug {name!r}; {suggest(name, self.names())}")
+            raise Unreadable(f"{self.folder} has no bug {name!r}; {suggest(name, self.names())}")
         return read_bug(file)
 
     def bugs(self) -> dict[str, Bug]:
-        """All of them by name. Raises: BugError for the first that cannot be read."""
+        """All of them by name. Raises: Unreadable for the first that cannot be read."""
         return {name: self.bug(name) for name in self.names()}
 
     def chosen(self, wanted: Sequence[str]) -> list[str]:
         """Names of those that are named, in full, by the folder around them or else by their
-        system; all if none is named. Raises: BugError for a name that fits none.
+        system; all if none is named. Raises: Unreadable for a name that fits none.
         """
         found: list[str] = []
         names = self.names()
@@ -76,33 +76,27 @@ class Ledger:
             fitting = fitting or [n for n in names if self._is_of(want, n)]
             if not fitting:
                 known = {*names, *(name.partition("/")[0] for name in names)}
-                raise BugError(f"{self.folder} has no bug {want!r}; {suggest(want, known)}")
+                raise Unreadable(f"{self.folder} has no bug {want!r}; {suggest(want, known)}")
             found += fitting
         return found if wanted else names
 
     def _is_of(self, system: str, name: str) -> bool:
         """Whether a bug is known to be of a system; one that cannot be read is of none."""
-        with suppress(BugError):
+        with suppress(Unreadable):
             return self.bug(name).system == system
         return False
 
     def place(self, name: str) -> Path:
-        """The folder of a bug.
-
-        Raises: BugError for a name that leads out of the ledger, or that no report could hold.
-        """
+        """The folder of a bug. Raises: Unreadable for a name that leads out, or that is no text."""
         if not name.isprintable():
-            raise BugError(f"{self.folder}: rename the folder {name!a}, which is no text")
-        try:
-            return below(self.folder, name)
-        except Unreadable as error:
-            raise BugError(str(error)) from error
+            raise Unreadable(f"{self.folder}: rename the folder {name!a}, which is no text")
+        return below(self.folder, name)
 
     def script(self, name: str) -> Path:
-        """Where the script of a bug is, if it has one. Raises: BugError for a link."""
+        """Where the script of a bug is, if it has one. Raises: Unreadable for a link."""
         script = self.place(name) / SCRIPT
         if script.is_symlink():
-            raise BugError(f"{script} is a link, which is not followed: put the file itself there")
+            raise Unreadable(f"{script} is a link, which is not followed: put the file there")
         return script
 
     @contextmanager
@@ -138,7 +132,7 @@ class Ledger:
             (made / FILE).write_text(bug_text(bug), encoding="utf-8")
 
     def put(self, name: str, bug: Bug) -> None:
-        """Replaces bug.toml; comments in it stay. Raises: BugError, OSError."""
+        """Replaces bug.toml; comments in it stay. Raises: Unreadable, OSError."""
         file = self.place(name) / FILE
         write_atomically(file, bug_text(bug, toml_text(file)).encode())
 

@@ -26,7 +26,6 @@ import typer
 from nnfuzz.base.setting import GROUPS, LARGEST, NAMES, Kind, Setting
 from nnfuzz.base.shard import Shard
 from nnfuzz.base.untrusted import making_sense, read_text
-from nnfuzz.cli.consent import importable
 from nnfuzz.cli.errors import UsageError
 from nnfuzz.records.settings import SETTINGS
 
@@ -197,7 +196,6 @@ Plugins = Annotated[
         "your rights; those that a finding or campaign names run only if they are given here.",
         "FILE.py",
         "--plugin",
-        callback=importable,
     ),
 ]
 Backends = Annotated[

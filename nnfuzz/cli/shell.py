@@ -19,8 +19,6 @@ from nnfuzz.records.settings import SETTINGS
 
 _USAGE_ERROR: Any = typer.BadParameter.__base__
 """The UsageError of typer's click, which may be a copy of its own."""
-_NO_ARGUMENTS = "NoArgsIsHelpError"
-"""Its class for a group without a command, which shows the help."""
 ARGUMENTS = "Arguments"
 
 
@@ -39,7 +37,7 @@ def usage_in_one_line() -> Iterator[None]:
     try:
         yield
     except _USAGE_ERROR as error:
-        if type(error).__name__ == _NO_ARGUMENTS:
+        if type(error).__name__ == "NoArgsIsHelpError":  # a group without a command shows its help
             raise
         context, name = error.ctx, getattr(error, "option_name", "").removeprefix("--")
         params = context.command.params if context else ()

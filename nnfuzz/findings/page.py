@@ -265,10 +265,6 @@ TEXTS = (".md", ".py", ".json", ".txt")
 """Types of files that a browser shows; it saves other ones."""
 
 
-class ServeError(Unreadable):
-    """The page cannot be served; the message names the fix."""
-
-
 class LivePage:
     """The page of a campaign as it is now. Raises: StoreError if there is no campaign."""
 
@@ -302,7 +298,7 @@ class LivePage:
 
 
 class Server(ThreadingHTTPServer):
-    """A server that listens at a port; 0: any that is free. Raises: ServeError."""
+    """A server that listens at a port; 0: any that is free. Raises: Unreadable."""
 
     daemon_threads = True
 
@@ -311,7 +307,7 @@ class Server(ThreadingHTTPServer):
         try:
             super().__init__((HOST, port), Handler)
         except OSError as error:
-            raise ServeError(
+            raise Unreadable(
                 f"{HOST}:{port} cannot be served ({error.strerror}): choose another --port"
             ) from error
 
@@ -386,7 +382,7 @@ class Handler(SimpleHTTPRequestHandler):
 def serve(campaign: Path, port: int, note: Callable[[str], None]) -> None:
     """note: called with the address once the server answers.
 
-    Raises: ServeError, StoreError, Unreadable.
+    Raises: Unreadable, StoreError, Unreadable.
     """
     page, stop = LivePage(campaign), threading.Event()
     with Server(page, port) as server:

@@ -373,14 +373,10 @@ class Database:
 
         A column is the entry of `own` under its name, or else the field of the record.
         """
-        row = [column(own[c] if c in own else getattr(record, c)) for c in _columns(table)]
+        row = [column(own[c] if c in own else getattr(record, c)) for c in columns_of(table)]
         how = "" if conflict else "OR REPLACE "
         marks = ", ".join("?" * len(row))
         self.change(f"INSERT {how}INTO {table} VALUES ({marks}) {conflict}", *row)
-
-    def columns(self, table: str) -> tuple[str, ...]:
-        """The names of a table's columns, in order."""
-        return _columns(table)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
@@ -403,7 +399,7 @@ class Table:
 
 
 @cache
-def _columns(table: str) -> tuple[str, ...]:
+def columns_of(table: str) -> tuple[str, ...]:
     """The names of a table's columns, in order."""
     with contextlib.closing(sqlite3.connect(":memory:")) as db:
         db.executescript(TABLES)

@@ -14,8 +14,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from test_epochs import campaign
 
+from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.untrusted import read_json
-from nnfuzz.campaign.merging import MergeError, merge
+from nnfuzz.campaign.merging import merge
 from nnfuzz.cli.campaigns import Request, opened_campaign
 from nnfuzz.records.config import ConfigError
 from nnfuzz.store.store import FILE
@@ -78,7 +79,7 @@ def test_order_and_repetition_do_not_matter(parts, tmp_path):
 
 def test_a_folder_that_is_there_is_left_alone(parts, tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(MergeError, match="choose another --out"):
+    with pytest.raises(Unreadable, match="choose another --out"):
         merge([parts[0]], tmp_path)
     assert [*tmp_path.iterdir()] == [tmp_path / "file"]
 

@@ -10,8 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from nnfuzz.base.reading import Unreadable
 from nnfuzz.findings import page
-from nnfuzz.findings.page import GONE, LivePage, ServeError, Server, serve
+from nnfuzz.findings.page import GONE, LivePage, Server, serve
 from nnfuzz.store.store import FILE, StoreError
 from tests.findings.campaigns import EVIL, finding, run_row
 
@@ -204,5 +205,5 @@ def full():
 
 
 def test_a_port_that_is_taken_is_reported(client, store):
-    with pytest.raises(ServeError, match="choose another --port"):
+    with pytest.raises(Unreadable, match="choose another --port"):
         serve(store.folder, client.server.server_port, print)

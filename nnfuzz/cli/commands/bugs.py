@@ -14,10 +14,11 @@ from typing import Annotated, Any
 import typer
 
 from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.text import one_line
 from nnfuzz.base.writing import fields_as_json
 from nnfuzz.bugs.adding import Adder, AdditionKind
-from nnfuzz.bugs.bug import NAMES, Bug, BugError, BugState, bug_of, bug_text
+from nnfuzz.bugs.bug import NAMES, Bug, BugState, bug_of, bug_text
 from nnfuzz.bugs.checking import NEWS, BugChange, Checked, Checker, Interpreters
 from nnfuzz.bugs.exporting import node_test, pytest_file
 from nnfuzz.bugs.ledger import Ledger, leader
@@ -156,7 +157,7 @@ def set_(
 
 
 def _changed(bug: Bug, fields: list[str]) -> Bug:
-    """The bug with fields as they were typed. Raises: UsageError, BugError."""
+    """The bug with fields as they were typed. Raises: UsageError, Unreadable."""
     data = fields_as_json(bug)
     for text in fields:
         name, equals, value = text.partition("=")
@@ -295,7 +296,7 @@ def export(
                     place = node_test(book, name, out)
                 else:
                     place = pytest_file(book, name, out, xfail)
-        except BugError as error:
+        except Unreadable as error:
             tell(f"{name}: no test: {error}")
             continue
         written += 1

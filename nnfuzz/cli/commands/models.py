@@ -24,7 +24,7 @@ from nnfuzz.base.untrusted import (
     read_json,
 )
 from nnfuzz.campaign.configuration import chosen_backends
-from nnfuzz.cli.errors import OK, UsageError, listed, tell, write_json, writing
+from nnfuzz.cli.errors import UsageError, listed, tell, write_json, writing
 from nnfuzz.cli.limits import computing
 from nnfuzz.cli.options import AMOUNT, MODELS, OTHERS, WRITTEN, Backends, Plugins
 from nnfuzz.cli.progress import steps
@@ -76,7 +76,7 @@ def show(
 
 
 def read_graph(path: Path) -> GraphView:
-    """The graph from a folder, a model or JSON. Raises: UsageError."""
+    """The graph from a folder, a model or JSON. Raises: UsageError, ValueError for damaged JSON."""
     file = next((path / name for name in FILES if (path / name).is_file()), path)
     if not file.is_file():
         reason = f"there is no {' or '.join(FILES)} in it" if path.is_dir() else "no such file"
@@ -90,10 +90,7 @@ def read_graph(path: Path) -> GraphView:
             f"{path} holds no graph: expected the folder of a finding or of a generated model, an "
             "ONNX model, or a graph as JSON"
         )
-    try:
-        return GraphView.from_json(graph)
-    except ValueError as error:
-        raise UsageError(f"{path} holds a damaged graph: {error}") from error
+    return GraphView.from_json(graph)
 
 
 def graph_lines(graph: GraphView) -> list[str]:
@@ -224,7 +221,6 @@ def metrics(
         write_json(json, comparison.to_json())
         tell(f"written: {json}")
     _show(comparison)
-    raise typer.Exit(OK)
 
 
 def _say_left_out(counted: Sequence[Counted]) -> None:
