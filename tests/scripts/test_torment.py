@@ -25,7 +25,8 @@ def test_workers_survive():
 
 
 @pytest.mark.parametrize(
-    ("name", "count"), [("campaigns", 4), pytest.param("graphs", 4, marks=pytest.mark.slow)]
+    ("name", "count"),
+    [("campaigns", 4), ("ledgers", 40), pytest.param("graphs", 4, marks=pytest.mark.slow)],
 )
 def test_surface_of_files(name, count):
     """In a process of its own: the attacks are carried out in a fork of it, and threads that other
