@@ -30,8 +30,7 @@ from nnfuzz.cli.errors import UsageError
 from nnfuzz.records.settings import SETTINGS
 
 FILE = "nnfuzz.toml"
-_PROGRAMS = ("plugin", "python")
-"""Options without a default in the file, since a folder of somebody else may have one."""
+_PROGRAMS = ("plugin", "python")  # not in the file, which a folder of somebody else may have
 _BYTES = {"": 1, "k": 1000, "m": 10**6, "g": 10**9}
 
 

@@ -252,11 +252,9 @@ def report_html(source: str) -> Markup:
 
 
 PAUSE = 2.0
-"""Fewest seconds between two looks at the campaign."""
+"""Fewest seconds between two looks at the campaign, or for readers while descriptors are short."""
 SHARE = 0.1
 """Share of a core that looking takes."""
-FULL_SECONDS = 0.2
-"""Pause where the process has no descriptor left for a reader."""
 HOST = "127.0.0.1"
 OWN_NAMES = ("localhost", HOST)
 GONE = "not to be read"
@@ -316,7 +314,7 @@ class Server(ThreadingHTTPServer):
         try:
             return super().get_request()
         except OSError:
-            time.sleep(FULL_SECONDS)
+            time.sleep(PAUSE)
             raise
 
     def handle_error(self, request: object, client_address: object) -> None:

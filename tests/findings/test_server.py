@@ -197,7 +197,7 @@ def test_without_a_free_descriptor_it_waits(live, monkeypatch):
         patched.setattr(server, "socket", SimpleNamespace(accept=full))
         with pytest.raises(OSError, match="Too many open files"):
             server.get_request()
-    assert paused == [page.FULL_SECONDS]
+    assert paused == [page.PAUSE]
 
 
 def full():

@@ -76,7 +76,7 @@ def show(
 
 
 def read_graph(path: Path) -> GraphView:
-    """The graph from a folder, a model or JSON. Raises: UsageError, ValueError for damaged JSON."""
+    """The graph from a folder, a model or JSON. Raises: UsageError."""
     file = next((path / name for name in FILES if (path / name).is_file()), path)
     if not file.is_file():
         reason = f"there is no {' or '.join(FILES)} in it" if path.is_dir() else "no such file"
@@ -90,7 +90,10 @@ def read_graph(path: Path) -> GraphView:
             f"{path} holds no graph: expected the folder of a finding or of a generated model, an "
             "ONNX model, or a graph as JSON"
         )
-    return GraphView.from_json(graph)
+    try:
+        return GraphView.from_json(graph)
+    except ValueError as error:
+        raise UsageError(f"{path} holds a damaged graph: {error}") from error
 
 
 def graph_lines(graph: GraphView) -> list[str]:
