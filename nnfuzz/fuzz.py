@@ -1,15 +1,8 @@
 """`python -m nnfuzz.fuzz` is the same as `nnfuzz fuzz`."""
 
-from __future__ import annotations
-
-
-def main() -> None:
-    import sys
-
-    from nnfuzz.cli.main import application, run
-
-    run(lambda: application()(["fuzz", *sys.argv[1:]]))
-
+import runpy
+import sys
 
 if __name__ == "__main__":
-    main()
+    sys.argv.insert(1, "fuzz")
+    runpy.run_module("nnfuzz", run_name="__main__", alter_sys=True)

@@ -277,3 +277,5 @@ def test_each_promise_of_the_security_model_has_its_tests():
     rows = [row for row in page.partition("## Promises")[2].splitlines() if row.startswith("| ")]
     for row in rows[2:]:
         assert re.search(r"`tests/\w+/test_\w+\.py` \|$", row), row
+        for path in re.findall(r"`((?:nnfuzz|scripts|tests)/[\w/.]+)`", row):
+            assert (ROOT / path).exists(), path

@@ -46,22 +46,17 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Replaces or makes a file in one step."""
-    os.replace(_draft(path, data), path)
-
-
-def _draft(path: Path, data: bytes) -> Path:
-    """Writes a file beside a path, with the rights that the umask leaves; returns its name."""
+    """Replaces or makes a file in one step, with the rights that the umask leaves."""
     name = path.parent / f"{PARTIAL}{secrets.token_hex(8)}"
     try:
         with open(name, "xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+        os.replace(name, path)
     except BaseException:
         name.unlink(missing_ok=True)  # on a full disk it would take the last of the space
         raise
-    return name
 
 
 def copy_files(source: Path, target: Path) -> None:

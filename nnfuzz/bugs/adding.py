@@ -10,7 +10,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from nnfuzz.backend.registry import BackendRegistry, RegistryError
-from nnfuzz.bugs.bug import Bug, BugError, BugState, newer
+from nnfuzz.base.reading import Unreadable
+from nnfuzz.bugs.bug import Bug, BugState, newer
 from nnfuzz.bugs.ledger import SCRIPT, Ledger, bugs_of, recognised_by
 from nnfuzz.findings.folder import (
     FindingError,
@@ -56,14 +57,14 @@ class Addition:
 def findings_below(place: Path) -> list[Path]:
     """The folders of findings: the place itself, or those of a campaign, which may have none.
 
-    Raises: BugError for a place that is neither.
+    Raises: Unreadable for a place that is neither.
     """
     if is_finding(place):
         return [place]
     within = place / "findings" if (place / "findings").is_dir() else place
     folders = sorted(path for path in within.glob("*") if is_finding(path))
     if not folders and within == place and not (place / CAMPAIGN).is_file():
-        raise BugError(f"{place} is neither a campaign nor a finding: there is no finding in it")
+        raise Unreadable(f"{place} is neither a campaign nor a finding: there is no finding in it")
     return folders
 
 
@@ -83,7 +84,7 @@ class Adder:
     def add_all(self, place: Path) -> Iterator[Addition]:
         """Adds a finding, or the findings of a campaign one after the other.
 
-        Raises: BugError, FindingError, OSError.
+        Raises: Unreadable, FindingError, OSError.
         """
         bugs = self.ledger.bugs()
         for folder in findings_below(place):

@@ -18,7 +18,7 @@ from packaging.version import InvalidVersion, Version
 from nnfuzz.backend.contract import suggest
 from nnfuzz.base.reading import Unreadable, read
 from nnfuzz.base.text import one_line, visible
-from nnfuzz.base.untrusted import read_bytes
+from nnfuzz.base.untrusted import making_sense, read_bytes
 from nnfuzz.base.writing import fields_as_json
 from nnfuzz.triage.keys import (
     Key,
@@ -45,10 +45,6 @@ _WORD = re.compile(r"[^\w. \t-]+")
 """What stands between keys."""
 MOST_PARTS = 8
 """Parts of a dotted key at most: parsers take time and memory by the square of that number."""
-
-
-class BugError(Unreadable):
-    """A bug that cannot be read or changed as asked; the message names the file and the fix."""
 
 
 class _Word(StrEnum):
@@ -228,42 +224,40 @@ def newer(one: str, other: str) -> bool:
 
 
 def read_bug(file: Path) -> Bug:
-    """Raises: BugError with one line that names the file and the fix."""
+    """Raises: Unreadable with one line that names the file and the fix."""
     try:
         data = tomllib.loads(toml_text(file))
         schema = data.pop("schema", SCHEMA)
         if schema != SCHEMA:
-            raise BugError(f"has the schema {schema!r}, this nnfuzz reads {SCHEMA}")
+            raise Unreadable(f"has the schema {schema!r}, this nnfuzz reads {SCHEMA}")
         if unknown := [name for name in data if name not in NAMES]:
-            raise BugError(f"there is no field {unknown[0]!r}; {suggest(unknown[0], NAMES)}")
+            raise Unreadable(f"there is no field {unknown[0]!r}; {suggest(unknown[0], NAMES)}")
         if missing := [name for name in ("title", "system") if name not in data]:
-            raise BugError(f"{missing[0]} is missing")
+            raise Unreadable(f"{missing[0]} is missing")
         return bug_of({name: _plain(value) for name, value in data.items()})
-    except BugError as error:
-        raise BugError(f"{file}: {error}") from error
+    except Unreadable as error:
+        raise Unreadable(f"{file}: {error}") from error
     except (ValueError, RecursionError) as error:  # a number too long, lists too deep
-        raise BugError(f"{file} is no TOML: {one_line(error)}") from error
+        raise Unreadable(f"{file} is no TOML: {one_line(error)}") from error
 
 
 def toml_text(file: Path) -> str:
-    """The text of bug.toml, short enough for every parser. Raises: BugError."""
+    """The text of bug.toml, short enough for every parser. Raises: Unreadable."""
     if file.is_symlink():
-        raise BugError("is a link, which is not followed: put the file itself there")
-    try:
+        raise Unreadable("is a link, which is not followed: put the file itself there")
+    with making_sense(file):
         text = read_bytes(file, MOST_BYTES).decode()
-    except (Unreadable, UnicodeDecodeError) as error:
-        raise BugError(one_line(error)) from error
     if any(word.count(".") >= MOST_PARTS for word in _WORD.split(_QUOTED.sub("", text))):
-        raise BugError(f"a key has more than {MOST_PARTS} parts")
+        raise Unreadable(f"a key has more than {MOST_PARTS} parts")
     return text
 
 
 def bug_of(fields: Mapping[str, object]) -> Bug:
-    """Raises: BugError that names the field."""
+    """Raises: Unreadable that names the field."""
     try:
         return read(Bug, fields)
     except Unreadable as error:
-        raise BugError(str(error).removeprefix("it: ").removeprefix(".")) from error
+        raise Unreadable(str(error).removeprefix("it: ").removeprefix(".")) from error
 
 
 def _plain(value: object) -> object:

@@ -31,8 +31,9 @@ from nnfuzz.backend.releases import (
     requirements,
 )
 from nnfuzz.base.programs import run_program
-from nnfuzz.base.text import one_line
-from nnfuzz.bugs.bug import Bug, BugError, BugState, ScriptResult, newer, version_of
+from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.text import one_line, visible
+from nnfuzz.bugs.bug import Bug, BugState, ScriptResult, newer, version_of
 from nnfuzz.bugs.ledger import Ledger, Note
 from nnfuzz.corpus.results import LevelResult, Status
 
@@ -325,14 +326,16 @@ class Checker:
     write: bool = True
     run: Callable[[Path, str, bool], ScriptRun] = run_script
 
-    def check_all(self, bugs: dict[str, Bug]) -> Iterator[Checked]:
+    def check_all(self, names: Sequence[str]) -> Iterator[Checked]:
         """The results, one after the other, without duplicates. Raises: OSError."""
-        for name, bug in bugs.items():
+        for name in names:
+            bug = Bug("cannot be read", name.partition("/")[0])
             try:
+                bug = self.ledger.bug(name)
                 if bug.state is not BugState.DUPLICATE and self.ledger.script(name).is_file():
                     yield self._check(name, bug)
-            except BugError as error:
-                yield Checked(name, "", BugChange.CANNOT_RUN, one_line(error), bug)
+            except Unreadable as error:
+                yield Checked(visible(name), "", BugChange.CANNOT_RUN, one_line(error), bug)
 
     def _check(self, name: str, bug: Bug) -> Checked:
         try:

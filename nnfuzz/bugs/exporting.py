@@ -9,7 +9,7 @@ from nnfuzz.base.files import write_atomically
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.text import one_line
 from nnfuzz.base.untrusted import below, read_bytes
-from nnfuzz.bugs.bug import FILE, Bug, BugError
+from nnfuzz.bugs.bug import FILE, Bug
 from nnfuzz.bugs.checking import CANNOT_RUN
 from nnfuzz.bugs.ledger import SCRIPT, Ledger
 from nnfuzz.corpus.layout import write_test
@@ -38,11 +38,11 @@ SCRIPT = Path(__file__).with_name("{words}") / "{script}"
 def pytest_file(ledger: Ledger, name: str, out: Path, xfail: bool) -> Path:
     """Writes a file with one test for a bug, which runs the bug's script in a folder beside it.
 
-    xfail: whether it is expected to fail. Raises: BugError for a bug without a script, OSError.
+    xfail: whether it is expected to fail. Raises: Unreadable for a bug without a script, OSError.
     """
     bug, place, words = ledger.bug(name), ledger.place(name), _words(name)
     if not ledger.script(name).is_file():
-        raise BugError(f"it has no {SCRIPT}")
+        raise Unreadable(f"it has no {SCRIPT}")
     for file in place.iterdir():
         if file.is_file() and file.name not in (FILE, "report.md", "finding.json"):
             (out / words).mkdir(parents=True, exist_ok=True)
@@ -70,14 +70,12 @@ def node_test(ledger: Ledger, name: str, out: Path) -> Path:
     """Writes the model of a bug's finding, with inputs and expected outputs, as a folder of ONNX's
     node tests below `out`; returns the folder.
 
-    Raises: BugError for a bug without the files of a finding, or whose test is there; OSError.
+    Raises: Unreadable for a bug without the files of a finding, or whose test is there; OSError.
     """
     place, folder = ledger.place(name), f"test_{_words(name)}"
     if not is_finding(place):
-        raise BugError("it has no model of a finding")
+        raise Unreadable("it has no model of a finding")
     try:
         return write_test(out, read_finding(place).case, folder)
     except FileExistsError as error:
-        raise BugError(f"{out / folder} exists already") from error
-    except Unreadable as error:
-        raise BugError(str(error)) from error
+        raise Unreadable(f"{out / folder} exists already") from error

@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base.files import PARTIAL, atomic_folder, remove_partial, write_atomically
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.untrusted import below
-from nnfuzz.bugs.bug import FILE, Bug, BugError, BugState, bug_text, read_bug, toml_text
+from nnfuzz.bugs.bug import FILE, Bug, BugState, bug_text, read_bug, toml_text
 from nnfuzz.findings.folder import is_finding
 from nnfuzz.findings.reduced import known_by
 from nnfuzz.triage.keys import Key, KnownFailures
@@ -36,68 +36,67 @@ class Ledger:
 
     @classmethod
     def opened(cls, folder: Path) -> Ledger:
-        """The ledger in a folder that has one. Raises: BugError."""
+        """The ledger in a folder that has one. Raises: Unreadable."""
         if not folder.is_dir():
-            raise BugError(
+            raise Unreadable(
                 f"there is no ledger {folder}: nnfuzz bugs add CAMPAIGN makes one, --ledger names "
                 "another folder"
             )
         return cls(folder)
 
     def names(self) -> list[str]:
-        """Sorted; folders that a process is writing are left out.
-
-        Raises: BugError for a name that is no UTF-8, which no report could hold.
-        """
+        """Sorted; folders that a process is writing are left out."""
         files = self.folder.rglob(FILE)
         found = (file.parent.relative_to(self.folder) for file in files)
-        names = sorted(
+        return sorted(
             name.as_posix()
             for name in found
             if name.parts and not any(part.startswith(PARTIAL) for part in name.parts)
         )
-        if wrong := [name for name in names if any(map(_is_surrogate, name))]:
-            raise BugError(f"{self.folder}: rename the folder {wrong[0]!a}, which is no UTF-8")
-        return names
 
     def bug(self, name: str) -> Bug:
-        """Raises: BugError."""
+        """Raises: Unreadable."""
         file = self.place(name) / FILE
-        if not file.is_file():
-            raise BugError(f"{self.folder} has no bug {name!r}; {suggest(name, self.names())}")
+        if not os.path.lexists(file):
+            raise Unreadable(f"{self.folder} has no bug {name!r}; {suggest(name, self.names())}")
         return read_bug(file)
 
     def bugs(self) -> dict[str, Bug]:
-        """All of them by name. Raises: BugError for the first that cannot be read."""
+        """All of them by name. Raises: Unreadable for the first that cannot be read."""
         return {name: self.bug(name) for name in self.names()}
 
-    def chosen(self, wanted: Sequence[str]) -> dict[str, Bug]:
-        """Those that are named, in full, by the folder around them or else by their system; all if
-        none is named. Raises: BugError for a name that fits none.
+    def chosen(self, wanted: Sequence[str]) -> list[str]:
+        """Names of those that are named, in full, by the folder around them or else by their
+        system; all if none is named. Raises: Unreadable for a name that fits none.
         """
         found: list[str] = []
         names = self.names()
         for want in wanted:
             fitting = [n for n in names if n == want or n.startswith(f"{want.rstrip('/')}/")]
-            fitting = fitting or [n for n in names if self.bug(n).system == want]
+            fitting = fitting or [n for n in names if self._is_of(want, n)]
             if not fitting:
                 known = {*names, *(name.partition("/")[0] for name in names)}
-                raise BugError(f"{self.folder} has no bug {want!r}; {suggest(want, known)}")
+                raise Unreadable(f"{self.folder} has no bug {want!r}; {suggest(want, known)}")
             found += fitting
-        return {name: self.bug(name) for name in (found if wanted else names)}
+        return found if wanted else names
+
+    def _is_of(self, system: str, name: str) -> bool:
+        """Whether a bug is known to be of a system; one that cannot be read is of none."""
+        with suppress(Unreadable):
+            return self.bug(name).system == system
+        return False
 
     def place(self, name: str) -> Path:
-        """The folder of a bug. Raises: BugError for a name that leads out of the ledger."""
-        try:
-            return below(self.folder, name)
-        except Unreadable as error:
-            raise BugError(str(error)) from error
+        """The folder of a bug. Raises: Unreadable for a name that leads out, or that is no text."""
+        if not name.isprintable():
+            raise Unreadable(f"{self.folder}: rename the folder {name!a}, which is no text")
+        return below(self.folder, name)
 
     def script(self, name: str) -> Path:
-        """Where the script of a bug is, if it has one. Raises: BugError for a link."""
+        """Where the script of a bug is, if it has one. Raises: Unreadable for a link."""
         script = self.place(name) / SCRIPT
         if script.is_symlink():
-            raise BugError(f"{script} is a link, which is not followed: put the file itself there")
+            raise Unreadable(f"{script} is a link, which is not followed: put the file there")
         return script
 
     @contextmanager
@@ -133,14 +132,9 @@ class Ledger:
             (made / FILE).write_text(bug_text(bug), encoding="utf-8")
 
     def put(self, name: str, bug: Bug) -> None:
-        """Replaces bug.toml; comments in it stay. Raises: BugError, OSError."""
+        """Replaces bug.toml; comments in it stay. Raises: Unreadable, OSError."""
         file = self.place(name) / FILE
         write_atomically(file, bug_text(bug, toml_text(file)).encode())
-
-
-def _is_surrogate(letter: str) -> bool:
-    """Whether Python has put a letter in the place of a byte that is no UTF-8."""
-    return "\ud800" <= letter <= "\udfff"
 
 
 def is_ledger(folder: Path) -> bool:

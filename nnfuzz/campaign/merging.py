@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -22,7 +23,7 @@ from nnfuzz.base.untrusted import below, making_sense
 from nnfuzz.base.writing import as_json
 from nnfuzz.records.config import LIMITS, CampaignConfig
 from nnfuzz.records.rows import FindingRow, ReductionRow
-from nnfuzz.store.database import FILE, FINDINGS, dumps
+from nnfuzz.store.database import FILE, FINDINGS, columns_of, dumps
 from nnfuzz.store.failures import arrange
 from nnfuzz.store.statistics import Statistics
 from nnfuzz.store.store import Store
@@ -34,21 +35,17 @@ EPOCH_BYTES = 6
 """Bytes of the SHA-256 that names an epoch by its settings: SQLite's integers have eight."""
 
 
-class MergeError(Unreadable):
-    """Campaigns are not parts of one campaign; the message names the reason."""
-
-
 def merge(sources: Sequence[Path], out: Path) -> Store:
     """Merges campaigns into the new folder `out` and returns the result, open; all or nothing.
 
-    Raises: MergeError, StoreError.
+    Raises: Unreadable, StoreError.
     """
     # A campaign that is named twice is locked and read once.
     places = dict.fromkeys(folder.resolve() for folder in sources)
     if out.exists() and not any(out.iterdir()):
         out.rmdir()
     if out.exists():
-        raise MergeError(f"{out} exists already: choose another --out")
+        raise Unreadable(f"{out} exists already: choose another --out")
     with ExitStack() as stack:
         parts = [stack.enter_context(Store.open(place)) for place in places]
         _check_settings(parts)
@@ -61,13 +58,13 @@ def merge(sources: Sequence[Path], out: Path) -> Store:
 
 
 def _check_settings(parts: Sequence[Store]) -> None:
-    """Raises: MergeError if the settings of two parts differ."""
+    """Raises: Unreadable if the settings of two parts differ."""
     first, *others = parts
     wanted = _settings(first)
     for other in others:
         differing = [name for name, value in _settings(other).items() if wanted[name] != value]
         if differing:
-            raise MergeError(
+            raise Unreadable(
                 f"{other.folder} and {first.folder} are no parts of one campaign: they differ in "
                 + ", ".join(sorted(differing))
             )
@@ -83,21 +80,21 @@ def _settings(store: Store) -> dict[str, object]:
 
 
 def _add_rows(target: Store, part: Store) -> None:
-    """Adds everything of a part but its findings and settings. Raises: MergeError."""
-    target.execute("ATTACH DATABASE ? AS part", str(part.folder / FILE))
+    """Adds everything of a part but its findings and settings. Raises: Unreadable."""
+    target.execute("ATTACH DATABASE ? AS part", os.fsencode(part.folder / FILE))
     try:
         with target.transaction():
             _refuse_other_tests(target, part)
             _name_epochs(target, part)
             for table in ("occurrences", "probes", "hangs"):
                 target.change(f"INSERT OR IGNORE INTO main.{table} SELECT * FROM part.{table}")
-            names = target.columns("tests")
+            names = columns_of("tests")
             values = ", ".join("new" if name == "epoch" else name for name in names)
             target.change(
                 f"INSERT OR IGNORE INTO main.tests SELECT {values} FROM part.tests "
                 "JOIN temp.epoch_of ON old = epoch"
             )
-            own = ", ".join(name for name in target.columns("events") if name != "id")
+            own = ", ".join(name for name in columns_of("events") if name != "id")
             target.change(f"INSERT INTO main.events ({own}) SELECT {own} FROM part.events")
             target.change("INSERT OR IGNORE INTO findings SELECT * FROM part.findings WHERE known")
     finally:
@@ -107,12 +104,12 @@ def _add_rows(target: Store, part: Store) -> None:
 
 
 def _refuse_other_tests(target: Store, part: Store) -> None:
-    """Raises: MergeError if a part has another test case of an index that is there already."""
+    """Raises: Unreadable if a part has another test case of an index that is there already."""
     query = """
         SELECT idx FROM part.tests p JOIN main.tests m USING (idx)
         WHERE p.digest != m.digest ORDER BY idx"""
     if different := target.execute(query).fetchone():
-        raise MergeError(
+        raise Unreadable(
             f"{part.folder} and another part have different test cases of index {different[0]}: "
             "parts of one campaign are made with --set shard=K/N"
         )

@@ -37,7 +37,6 @@ from nnfuzz.records.observer import Observer
 from nnfuzz.store.store import Store
 from nnfuzz.store.summary import read_summary
 from nnfuzz.testcase.case import CaseConfig, TestCase
-from nnfuzz.testcase.client import ProducerSettingsError
 from nnfuzz.testcase.identity import Numbered
 from nnfuzz.triage.keys import Key, KnownError, KnownFailures
 
@@ -107,10 +106,7 @@ def _focus(
     settings = {**given, "exporters": given["exporters"][:1]}
     case = make_config(registry, specs, request.plugins, (), settings).case
     case = replace(case, dynamic=0.0, opsets={})  # models that others start from have one opset
-    try:
-        changed = _changed(passes, registry, specs, case)
-    except ProducerSettingsError as error:
-        raise ConfigError(str(error)) from error
+    changed = _changed(passes, registry, specs, case)
     models = list(dict.fromkeys(made.model for cases in changed for made in cases))
     digest = hashlib.sha256(b"".join(hashlib.sha256(m).digest() for m in models)).hexdigest()[:16]
     place = cache_folder() / "focus" / digest
@@ -283,7 +279,7 @@ def known_failures(path: Path, registry: BackendRegistry, option: str = "--known
     lines for its bugs but the fixed ones.
 
     registry: with the backends of the findings; of others, hashes alone are known.
-    Raises: ConfigError, BugError.
+    Raises: ConfigError, Unreadable.
     """
     try:
         if path.is_dir() and is_ledger(path):

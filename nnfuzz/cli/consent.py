@@ -5,24 +5,10 @@ A plug-in is a program with the rights of its user, and a finding or campaign ma
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 from nnfuzz.cli.errors import UsageError
-
-
-def importable(plugins: list[Path] | None) -> list[Path] | None:
-    """The plug-ins that the command names. A module that is installed nowhere may be one of the
-    working directory, whose modules then hide no others.
-    """
-    from nnfuzz.backend.registry import plugin_name
-
-    names = map(plugin_name, plugins or ())
-    if any(not Path(name).is_absolute() and _is_absent(name) for name in names):
-        sys.path.append(os.getcwd())
-    return plugins
 
 
 class Consent:
@@ -69,12 +55,6 @@ class Consent:
             f"{self._folder} needs a plug-in, a program that would run with your rights and that "
             f"this command does not name: add {options} if you trust it"
         )
-
-
-def _is_absent(module: str) -> bool:
-    from importlib.util import find_spec
-
-    return find_spec(module.partition(".")[0]) is None
 
 
 def _exists(plugin: str) -> bool:

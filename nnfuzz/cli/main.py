@@ -11,14 +11,13 @@ from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
 import typer
-from typer.core import CompletionItem  # type: ignore[attr-defined]
 
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.text import one_line
 from nnfuzz.cli.errors import FAULT, INTERRUPTED, USAGE, UsageError, plain_message
 from nnfuzz.cli.limits import limit_command
 from nnfuzz.cli.options import FILE, read_defaults
-from nnfuzz.cli.shell import Grouped, GroupedGroup, guard_streams
+from nnfuzz.cli.shell import Grouped, GroupedGroup, guard_streams, usage_in_one_line
 
 HELP = """Find bugs in deep-learning compilers with random valid models.
 
@@ -87,19 +86,15 @@ class _Nnfuzz(GroupedGroup):
     """The program itself, whose commands have defaults in a file."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Raises: UsageError for a mistake in the file, unless help or completion is wanted."""
-        if args and not ctx.resilient_parsing and not {"-h", "--help", "--version"} & {*args}:
+        """Raises: UsageError for a mistake in the file, unless help is wanted."""
+        if args and not {"-h", "--help", "--version"} & {*args}:
             ctx.default_map = read_defaults(self)
-        return super().parse_args(ctx, args)
+        with usage_in_one_line():
+            return super().parse_args(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
-
-    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-        """Completes the names of commands without importing any of them."""
-        names = (name for name in COMMANDS if name.startswith(incomplete))
-        return [CompletionItem(name, help=COMMANDS[name][1]) for name in names]
 
     def invoke(self, ctx: Any) -> object:
         """Turns an exception by which a plug-in or library would end the program into an error.
@@ -109,7 +104,8 @@ class _Nnfuzz(GroupedGroup):
         if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # as the program has begun
             signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
-            return super().invoke(ctx)
+            with usage_in_one_line():
+                return super().invoke(ctx)
         except SystemExit as error:
             raise UsageError(
                 f"a plug-in or a library has ended the program (SystemExit: {error.code})"
@@ -126,6 +122,7 @@ def application() -> Any:
         name="nnfuzz",
         help=HELP,
         no_args_is_help=True,
+        add_completion=False,
         cls=_Nnfuzz,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
@@ -178,12 +175,8 @@ def run(call: Callable[[], object]) -> None:
     except MemoryError:
         _fail("there is not enough memory for what the given file means", USAGE)
     except Exception as error:
-        if _disk_is_full(error):
-            _fail("the disk is full: free some space (a campaign goes on with --resume)", USAGE)
-        if _is_damaged(error):
-            _fail(f"the file of a campaign is damaged ({one_line(error)}): start a new one", USAGE)
-        if refusal := _refused_path(error):
-            _fail(refusal, USAGE)
+        if reason := _refusal(error):
+            _fail(reason, USAGE)
         code = _code(error)
         if code is None:
             import traceback
@@ -208,34 +201,28 @@ def _code(error: Exception) -> int | None:
     )
 
 
-def _refused_path(error: Exception) -> str:
-    """Why the system refuses a path that a command was given; "" for another error."""
-    from errno import EACCES, EISDIR, ELOOP, ENAMETOOLONG, ENOTDIR, EPERM, EROFS
+def _refusal(error: Exception) -> str:
+    """Why the system or a campaign's file refuses what a command wants; "" for another error."""
+    import errno
+    import sqlite3
 
-    refusals = (EACCES, EISDIR, ELOOP, ENAMETOOLONG, ENOTDIR, EPERM, EROFS)
-    if not isinstance(error, OSError) or error.errno not in refusals or not error.filename:
+    full = "the disk is full or fails: free space (a campaign goes on with --resume)"
+    if isinstance(error, sqlite3.Error):
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+            return full
+        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            return f"the file of a campaign is damaged ({one_line(error)}): start a new one"
+    if not isinstance(error, OSError):
+        return ""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+        return full
+    names = "EACCES EISDIR ELOOP ENAMETOOLONG ENOTDIR EPERM EROFS"
+    if not error.filename or errno.errorcode.get(error.errno or 0) not in names.split():
         return ""
     path = one_line(error.filename)
     short = path if len(path) <= _SHOWN else f"{path[:_SHOWN]}..."
     return f"{short}: {error.strerror}; name another path"
-
-
-def _is_damaged(error: Exception) -> bool:
-    import sqlite3
-
-    codes = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR)
-    return (
-        isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF in codes
-    )
-
-
-def _disk_is_full(error: Exception) -> bool:
-    import errno
-    import sqlite3
-
-    if isinstance(error, sqlite3.OperationalError):
-        return error.sqlite_errorcode == sqlite3.SQLITE_FULL
-    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def _fail(message: str, code: int) -> NoReturn:

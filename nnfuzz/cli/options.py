@@ -26,11 +26,11 @@ import typer
 from nnfuzz.base.setting import GROUPS, LARGEST, NAMES, Kind, Setting
 from nnfuzz.base.shard import Shard
 from nnfuzz.base.untrusted import making_sense, read_text
-from nnfuzz.cli.consent import importable
 from nnfuzz.cli.errors import UsageError
 from nnfuzz.records.settings import SETTINGS
 
 FILE = "nnfuzz.toml"
+_PROGRAMS = ("plugin", "python")  # not in the file, which a folder of somebody else may have
 _BYTES = {"": 1, "k": 1000, "m": 10**6, "g": 10**9}
 
 
@@ -188,11 +188,6 @@ SummaryMd = Annotated[
 Levels = Annotated[list[str] | None, option_of("level")]
 
 
-def _named(context: typer.Context, plugins: list[Path] | None) -> list[Path] | None:
-    """Makes plug-ins importable if a command runs; completion only checks them."""
-    return plugins if context.resilient_parsing else importable(plugins)
-
-
 Plugins = Annotated[
     list[Path] | None,
     TESTED.option(
@@ -200,7 +195,6 @@ Plugins = Annotated[
         "your rights; those that a finding or campaign names run only if they are given here.",
         "FILE.py",
         "--plugin",
-        callback=_named,
     ),
 ]
 Backends = Annotated[
@@ -285,6 +279,8 @@ def _default(command: Any, key: str, value: Any, path: str) -> dict[str, object]
             table = "fuzz" if "fuzz" in owners else owners[0]
             raise UsageError(f"{key!r} stands in no table: put it under [{table}]")
         raise UsageError(f"{place} {key!r}; {suggest(key, [*known, *inner, *_settings(command)])}")
+    if param.name in _PROGRAMS:
+        raise UsageError(f"[{path}] {key}: a program runs if the command names it: --{key} {value}")
     if param.multiple and not isinstance(value, list):
         value = [value]
     try:

@@ -66,10 +66,16 @@ def _rendered(template: str, folder: Path, findings: Sequence[FindingRow], **mor
             few=_few,
             kinds=_kinds,
             named_counts=_named_counts,
-            quote=lambda path: shlex.quote(str(path)),
+            quote=_quoted,
             **more,
         )
     )
+
+
+def _quoted(path: object) -> str:
+    """A path as a shell takes it, which looks like no option."""
+    text = str(path)
+    return shlex.quote(f"./{text}" if text.startswith("-") else text)
 
 
 def _any_compared(summary: Summary) -> bool:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import io
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from nnfuzz.base.text import uncommanding, visible
+from nnfuzz.base.text import one_line, uncommanding, visible
+from nnfuzz.cli.errors import UsageError
 from nnfuzz.cli.options import OTHERS, PANELS
 from nnfuzz.records.settings import SETTINGS
 
@@ -22,22 +25,29 @@ ARGUMENTS = "Arguments"
 class Grouped(TyperCommand):
     """A command whose --help lists options by their panels, in plain text."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Raises: click's UsageError. Its message adds what the user probably meant by an argument
-        too many, or by an option that is the name of a setting.
-        """
-        try:
-            return super().parse_args(ctx, args)
-        except _USAGE_ERROR as error:
-            name = getattr(error, "option_name", "").removeprefix("--")
-            if error.message.startswith("Got unexpected extra argument"):
-                error.message += _meant(error.message)
-            elif name in SETTINGS and any("--set" in param.opts for param in self.params):
-                error.message = f"{name} is a setting: --set {name}={SETTINGS[name].kind.unit}"
-            raise
-
     def format_options(self, ctx: object, formatter: object) -> None:
         write_options(self, ctx, formatter)
+
+
+@contextmanager
+def usage_in_one_line() -> Iterator[None]:
+    """Raises: UsageError for click's, which takes four lines. Its message adds what the user
+    probably meant by an argument too many, or by an option that is the name of a setting.
+    """
+    try:
+        yield
+    except _USAGE_ERROR as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # a group without a command shows its help
+            raise
+        context, name = error.ctx, getattr(error, "option_name", "").removeprefix("--")
+        params = context.command.params if context else ()
+        message = one_line(error.format_message()).rstrip(".")
+        if message.startswith("Got unexpected extra argument"):
+            message += _meant(message)
+        elif name in SETTINGS and any("--set" in param.opts for param in params):
+            message = f"{name} is a setting: --set {name}={SETTINGS[name].kind.unit}"
+        usage = f" (see {context.command_path} --help)" if context else ""
+        raise UsageError(f"{message}{usage}") from error
 
 
 def _meant(message: str) -> str:

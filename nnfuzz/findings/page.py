@@ -252,7 +252,7 @@ def report_html(source: str) -> Markup:
 
 
 PAUSE = 2.0
-"""Fewest seconds between two looks at the campaign."""
+"""Fewest seconds between two looks at the campaign, or for readers while descriptors are short."""
 SHARE = 0.1
 """Share of a core that looking takes."""
 HOST = "127.0.0.1"
@@ -261,10 +261,6 @@ GONE = "not to be read"
 _SANDBOX = "default-src 'none'; sandbox allow-downloads"
 TEXTS = (".md", ".py", ".json", ".txt")
 """Types of files that a browser shows; it saves other ones."""
-
-
-class ServeError(Unreadable):
-    """The page cannot be served; the message names the fix."""
 
 
 class LivePage:
@@ -300,7 +296,7 @@ class LivePage:
 
 
 class Server(ThreadingHTTPServer):
-    """A server that listens at a port; 0: any that is free. Raises: ServeError."""
+    """A server that listens at a port; 0: any that is free. Raises: Unreadable."""
 
     daemon_threads = True
 
@@ -309,9 +305,17 @@ class Server(ThreadingHTTPServer):
         try:
             super().__init__((HOST, port), Handler)
         except OSError as error:
-            raise ServeError(
+            raise Unreadable(
                 f"{HOST}:{port} cannot be served ({error.strerror}): choose another --port"
             ) from error
+
+    def get_request(self) -> tuple[Any, Any]:
+        """Raises: OSError, after a pause: readers wait in a queue while no descriptor is free."""
+        try:
+            return super().get_request()
+        except OSError:
+            time.sleep(PAUSE)
+            raise
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Prints nothing: a reader that has gone is no news."""
@@ -376,7 +380,7 @@ class Handler(SimpleHTTPRequestHandler):
 def serve(campaign: Path, port: int, note: Callable[[str], None]) -> None:
     """note: called with the address once the server answers.
 
-    Raises: ServeError, StoreError, Unreadable.
+    Raises: Unreadable, StoreError, Unreadable.
     """
     page, stop = LivePage(campaign), threading.Event()
     with Server(page, port) as server:

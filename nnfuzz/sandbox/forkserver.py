@@ -305,9 +305,8 @@ class ForkServer(ForkClient):
 
 
 def sweep(folder: Path) -> None:
-    """Removes the scratch folders whose fork server and campaign are both dead.
-
-    That happens if both are killed, for example by the kernel when memory runs out.
+    """Removes what is left of fork servers that died with their campaigns, as when memory runs out:
+    their processes and scratch folders.
     """
     for left in folder.glob(f"{PREFIX}{'[0-9a-f]' * 16}"):
         with contextlib.suppress(OSError):  # gone meanwhile, somebody else's, or in use
@@ -315,6 +314,7 @@ def sweep(folder: Path) -> None:
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if os.fstat(fd).st_uid == os.getuid():
+                    _kill_all(f"{MARK}={left}".encode())
                     zygote.remove_tree(left)
             finally:
                 os.close(fd)

@@ -13,6 +13,7 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from functools import cache, lru_cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Self, TypeVar
 
@@ -23,6 +24,7 @@ from nnfuzz.base.writing import as_json
 SCHEMA = 13
 FILE = "campaign.sqlite"
 LOCK = "campaign.lock"
+_DRAFT = "campaign.new"
 RESCUED = "campaign.rescued.sqlite"
 """The rows of a campaign whose file was lost while it ran."""
 FOLDERS = FINDINGS, SUSPECTS, DUPLICATES = "findings", "suspects", "duplicates"
@@ -157,34 +159,39 @@ class Database:
         self.folder = folder
         self.connection = connection
         self._lock = lock
-        self._identity: tuple[int, int] | None = None
-        """Device and number of the file that is written to; None if it is only read."""
-        self._size = 0
+        self._written: os.stat_result | None = None
+        """The file as this process has left it; None if it is only read."""
         self._is_lost = False
 
     @classmethod
     def create(cls, folder: Path, config: Mapping[str, object]) -> Self:
-        """Makes the folder and the file.
+        """Makes the folder and the file. Leftovers of a process that was killed while it did so
+        are replaced.
 
         Raises: StoreError if a campaign or something else is there already, or nothing can be
-        written there.
+        written there; then nothing is left behind.
         """
         path = folder / FILE
-        if path.exists():
-            raise StoreError(
-                f"{folder} holds a campaign already: add --resume to go on with it, "
-                "or choose another --out"
-            )
         if folder.exists() and not folder.is_dir():
             raise StoreError(f"{folder} is not a folder: choose another --out")
-        if folder.exists() and any(folder.iterdir()):
-            raise StoreError(
-                f"{folder} holds other files, which a campaign would mix with its own: "
-                "choose another --out"
-            )
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            _write(path, config)
+            if not path.exists() and {*folder.iterdir()} - {*_own_files(folder)}:
+                raise StoreError(
+                    f"{folder} holds other files, which a campaign would mix with its own: "
+                    "choose another --out"
+                )
+            with hold(folder):
+                if path.exists():
+                    raise StoreError(
+                        f"{folder} holds a campaign already: add --resume to go on with it, "
+                        "or choose another --out"
+                    )
+                try:
+                    _write(path, config)
+                except BaseException:
+                    remove(folder)
+                    raise
         except (OSError, sqlite3.OperationalError) as error:
             reason = getattr(error, "strerror", None) or error
             raise StoreError(f"{folder} cannot be written: {reason}") from error
@@ -217,6 +224,8 @@ class Database:
         try:
             version = self.connection.execute("PRAGMA user_version").fetchone()[0]
             tables = _tables(self.connection)
+        except sqlite3.OperationalError as error:
+            raise StoreError(f"{path} cannot be opened ({error}): is the disk full?") from error
         except DAMAGE as error:
             raise StoreError(f"{path} is not the file of a campaign ({error})") from error
         if version != SCHEMA:
@@ -235,8 +244,7 @@ class Database:
             self._check_whole()
             self.connection.execute("PRAGMA journal_mode = WAL")
             self.connection.execute("PRAGMA synchronous = NORMAL")
-            about = path.stat()
-            self._identity, self._size = (about.st_dev, about.st_ino), about.st_size
+            self._written = path.stat()
 
     def _check_whole(self) -> None:
         """Pages, types, and that the folders that are moved and deleted are the campaign's.
@@ -244,17 +252,13 @@ class Database:
         Raises: StoreError.
         """
         path = self.folder / FILE
-        try:
-            answers = [row[0] for row in self.connection.execute("PRAGMA quick_check(1)")]
-            folders = [row[0] for row in self.connection.execute("SELECT folder FROM findings")]
-        except DAMAGE as error:
-            answers, folders = [str(error)], []
-        if answers != ["ok"]:
+        if damage := _damage(self.connection):
             raise StoreError(
-                f"{path} is damaged ({answers[0].splitlines()[-1]}): nnfuzz report shows the "
-                "readable part; start a new campaign"
+                f"{path} is damaged ({damage}): nnfuzz report shows the readable part; start a new "
+                "campaign"
             )
-        for name in [*FOLDERS, *folders]:
+        folders = self.execute("SELECT folder FROM findings").fetchall()
+        for name in [*FOLDERS, *(row[0] for row in folders)]:
             place = below(self.folder, name)
             if place.is_symlink() or Path(name).parts[0] not in FOLDERS:
                 raise StoreError(f"{path} names the folder {name!r}, which no campaign has")
@@ -313,35 +317,47 @@ class Database:
     def flush(self) -> None:
         """Keeps all changes for good, whatever happens to the process.
 
-        Raises: StoreError, once, if somebody has deleted, replaced or cut off the file meanwhile.
+        Raises: StoreError, once, if somebody has deleted, replaced, cut off or damaged the file
+        meanwhile.
         """
+        lost = self._lost() if self._written and not self._is_lost else ""
         if self.connection.in_transaction:
             self.connection.execute("COMMIT")
-        if self._identity and not self._is_lost and (lost := self._lost()):
+        if lost:
             self._is_lost = True
             raise StoreError(f"{self.folder / FILE} {lost} while the campaign ran: {self._saved()}")
+        with contextlib.suppress(OSError):
+            self._written = self._written and (self.folder / FILE).stat()
 
     def _lost(self) -> str:
-        """What has happened to the file on the disk; "" if it is the one that is written to."""
+        """What others have done to the file on the disk; "" if it is as this process has left it,
+        which writes to it with a COMMIT alone, or if it is whole all the same.
+        """
+        before, path = self._written, self.folder / FILE
+        assert before
         try:
-            about = (self.folder / FILE).stat()
+            now = path.stat()
         except OSError:
             return "was deleted"
-        before, self._size = self._size, about.st_size
-        if (about.st_dev, about.st_ino) != self._identity:
+        if (now.st_dev, now.st_ino) != (before.st_dev, before.st_ino):
             return "was replaced"
-        return "was cut off" if about.st_size < before else ""
+        if now.st_size < before.st_size:
+            return "was cut off"
+        if now.st_mtime_ns == before.st_mtime_ns:
+            return ""
+        uri = f"{path.absolute().as_uri()}?mode=ro"  # our own connection has old pages in memory
+        with contextlib.closing(sqlite3.connect(uri, uri=True)) as db:
+            return "was damaged" if _damage(db) else ""
 
     def _saved(self) -> str:
         """Writes what this process still has of the file beside it; returns what to do then."""
         place = self.folder / RESCUED
-        try:
-            with contextlib.closing(sqlite3.connect(place)) as db:
-                self.connection.backup(db)
-            return f"its rows are in {place}; --resume goes on once that has the file's name"
-        except DAMAGE:
-            place.unlink(missing_ok=True)
-            return "its rows are lost, the folders of its findings are whole"
+        with contextlib.suppress(*DAMAGE), contextlib.closing(sqlite3.connect(place)) as db:
+            self.connection.backup(db)
+            if not _damage(db):
+                return f"its rows are in {place}; --resume goes on once that has the file's name"
+        place.unlink(missing_ok=True)
+        return "its rows are lost, the folders of its findings are whole"
 
     def value(self, query: str, *values: SqlValue) -> Any:
         """Returns the one value of a query that has one."""
@@ -357,14 +373,10 @@ class Database:
 
         A column is the entry of `own` under its name, or else the field of the record.
         """
-        row = [column(own[c] if c in own else getattr(record, c)) for c in _columns(table)]
+        row = [column(own[c] if c in own else getattr(record, c)) for c in columns_of(table)]
         how = "" if conflict else "OR REPLACE "
         marks = ", ".join("?" * len(row))
         self.change(f"INSERT {how}INTO {table} VALUES ({marks}) {conflict}", *row)
-
-    def columns(self, table: str) -> tuple[str, ...]:
-        """The names of a table's columns, in order."""
-        return _columns(table)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
@@ -387,7 +399,7 @@ class Table:
 
 
 @cache
-def _columns(table: str) -> tuple[str, ...]:
+def columns_of(table: str) -> tuple[str, ...]:
     """The names of a table's columns, in order."""
     with contextlib.closing(sqlite3.connect(":memory:")) as db:
         db.executescript(TABLES)
@@ -396,8 +408,9 @@ def _columns(table: str) -> tuple[str, ...]:
 
 def _write(path: Path, config: Mapping[str, object]) -> None:
     """The file of a new campaign; one by that name is complete."""
-    draft = path.with_suffix(".new")
-    draft.unlink(missing_ok=True)
+    draft = path.with_name(_DRAFT)
+    for leftover in path.parent.glob(f"{_DRAFT}*"):
+        leftover.unlink()
     db = sqlite3.connect(draft)
     try:
         db.execute("PRAGMA journal_mode = WAL")  # so that no journal is ever beside the file
@@ -405,9 +418,23 @@ def _write(path: Path, config: Mapping[str, object]) -> None:
         db.execute("INSERT INTO meta VALUES ('config', ?)", [json.dumps(config)])
         db.execute(f"PRAGMA user_version = {SCHEMA}")
         db.commit()
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()  # close() would fail in silence
     finally:
         db.close()
     os.replace(draft, path)
+
+
+def _own_files(folder: Path) -> Iterator[Path]:
+    """The files of a campaign's database, its draft and its lock."""
+    return chain(*(folder.glob(f"{name}*") for name in (FILE, _DRAFT, LOCK)))
+
+
+def remove(folder: Path) -> None:
+    """Removes the database of a campaign, and its folder unless the user has put files there."""
+    with contextlib.suppress(OSError):
+        for path in _own_files(folder):
+            path.unlink()
+        folder.rmdir()
 
 
 def hold(folder: Path) -> IO[str]:
@@ -452,6 +479,15 @@ def _reading(folder: Path) -> str:
         return "?mode=ro&immutable=1"
     index = (folder / f"{FILE}-shm").exists()  # else the log cannot be read without making one
     return f"?mode=ro&readonly_shm={int(index)}"
+
+
+def _damage(db: sqlite3.Connection) -> str:
+    """What is wrong with the pages of a file and the types in it; "" if nothing is."""
+    try:
+        (answer, *_) = (row[0] for row in db.execute("PRAGMA quick_check(1)"))
+    except DAMAGE as error:
+        answer = str(error)
+    return "" if answer == "ok" else answer.splitlines()[-1]
 
 
 def _tables(db: sqlite3.Connection) -> set[tuple[str, str, str]]:

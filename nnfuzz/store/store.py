@@ -8,7 +8,6 @@ store; methods that need several of them are here.
 
 from __future__ import annotations
 
-import contextlib
 import sqlite3
 import time
 from collections import Counter
@@ -29,7 +28,7 @@ from nnfuzz.store.campaign_tests import (
     Probes,
     Restraints,
 )
-from nnfuzz.store.database import FILE, LOCK, Database, StoreError, Table
+from nnfuzz.store.database import FILE, Database, StoreError, Table, remove
 from nnfuzz.store.failures import Occurrences, ReductionTable, Signatures
 from nnfuzz.store.suspicions import Suspicions, by_value, merged
 from nnfuzz.testcase.identity import TestId
@@ -212,8 +211,4 @@ class Store(Database):
         unused = not self.tests.count() and not self.findings() and not self.events.rows()
         self.close()
         if unused:
-            for path in self.folder.glob(f"{FILE}*"):
-                path.unlink()
-            (self.folder / LOCK).unlink(missing_ok=True)
-            with contextlib.suppress(OSError):  # not empty: other files are the user's
-                self.folder.rmdir()
+            remove(self.folder)

@@ -240,7 +240,7 @@ def fuzzed(arguments: Sequence[str], plugin: Path | None) -> Path:
     """Runs a campaign with these arguments of `nnfuzz fuzz`; returns its folder."""
     out = Path(tempfile.mkdtemp(prefix="check-triage-")) / "campaign"
     plugins = ["--plugin", str(plugin)] if plugin else []
-    command = [sys.executable, "-m", "nnfuzz.fuzz", *arguments, *plugins, "--out", str(out)]
+    command = [sys.executable, "-m", "nnfuzz", "fuzz", *arguments, *plugins, "--out", str(out)]
     subprocess.run(command, check=False)
     return out
 

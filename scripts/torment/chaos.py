@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 import random
 import re
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -166,7 +165,7 @@ def torment(
     with tempfile.TemporaryDirectory(prefix="chaos-") as scratch:
         environment = {**os.environ, OURS: token, "TMPDIR": scratch}
         while not _is_finished(folder):
-            with start(folder, _is_there(folder), environment) as process:
+            with start(folder, (folder / FILE).exists(), environment) as process:
                 done.sessions += 1
                 _disturb(Scene(process, token, rng), folder, faults, pause, weights, done)
             if left := _survivors(token):
@@ -212,15 +211,6 @@ def _recorded(folder: Path) -> int:
     with suppress(StoreError, OSError), Store.open(folder, write=False) as store:
         return store.tests.count()
     return -1
-
-
-def _is_there(folder: Path) -> bool:
-    """Whether there is a campaign to resume. Files of one that was killed before it had begun are
-    removed.
-    """
-    if folder.exists() and not (folder / FILE).exists():
-        shutil.rmtree(folder)
-    return folder.exists()
 
 
 def _is_finished(folder: Path) -> bool:

@@ -388,13 +388,12 @@ def test_a_plugin_runs_only_if_the_command_names_it(trap, tmp_path):
     assert read_finding(folder, Consent(folder, [file])).config["plugins"] == [str(file)]
 
 
-def test_settings_that_are_only_read_name_no_plugin(trap, tmp_path, command, monkeypatch):
-    file, _ = trap
-    folder = samples.finding_folder(tmp_path / "f", plugins=(str(file),))
+def test_settings_of_a_folder_name_no_plugin(trap, tmp_path, command, monkeypatch):
+    file, mark = trap
     monkeypatch.chdir(tmp_path)
     (tmp_path / "nnfuzz.toml").write_text(f"[fuzz]\nplugin = ['{file}']\n")
-    assert command("show", folder)[0] == 0
-    assert not Consent(folder)(str(file))
+    code, shown = command("fuzz", "-b", "onnxruntime")
+    assert code == 2 and "if the command names it" in shown and not mark.exists()
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.sandbox.events import Limits, Reply
-from nnfuzz.sandbox.forkserver import MARK, ForkServer
+from nnfuzz.sandbox.forkserver import MARK, PREFIX, ForkServer, sweep
 from nnfuzz.sandbox.sandbox import MOST_KILLS, Sandbox, wait
 from tests.attacks.attacker import Attack
 
@@ -80,6 +80,18 @@ def test_descendants_die_with_their_fork_server(sandbox):
     os.kill(sandbox.server.pid, signal.SIGKILL)
     pid_after(sandbox, "nothing")
     assert soon(lambda: sandbox.server.pump() or not marked(scratch)) and not scratch.exists()
+
+
+def test_a_start_ends_what_is_left_of_two_killed_processes(tmp_path):
+    scratch = tmp_path / f"{PREFIX}{'0' * 16}"
+    scratch.mkdir()
+    with subprocess.Popen(["sleep", "600"], env={MARK: str(scratch)}) as left:
+        sweep(tmp_path)
+        try:
+            assert left.wait(60) == -signal.SIGKILL
+        finally:
+            left.kill()
+    assert not scratch.exists()
 
 
 def test_a_worker_with_threads_that_compute_between_jobs_is_replaced(sandbox):

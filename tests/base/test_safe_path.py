@@ -99,6 +99,16 @@ def test_the_command_line_finds_no_bait(command, baits):
     assert done.returncode == 0 and not ran.exists(), done.stderr
 
 
+def test_a_plugin_by_its_module_name_is_not_of_the_working_directory(baits):
+    """Which would have to be on sys.path, for all that is imported later."""
+    here, ran = baits
+    shutil.copy(ROOT / "examples" / "hasty.py", here)
+    command = [*PROGRAM, "backends", "--check", "tensorrt", "--plugin", "hasty"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2 and "No module named 'hasty'" in done.stderr
+    assert not ran.exists()
+
+
 @pytest.mark.slow
 def test_no_command_runs_what_lies_in_its_folder(baits):
     """check, fuzz, and what is done with a finding that has baits beside its files."""
@@ -120,7 +130,7 @@ def test_no_command_runs_what_lies_in_its_folder(baits):
     for folder in (finding, finding / "reduced"):
         put_baits(folder, ran)
     model = finding / "model.onnx"
-    assert "hasty O0: right" in done("check", model, "-b", "hasty", "--plugin", "hasty")
+    assert "hasty O0: right" in done("check", model, "-b", "hasty", "--plugin", "hasty.py")
     assert "reproduced" in done("replay", ".", "--plugin", plugin, cwd=finding)
     assert "1 new" in done("bugs", "add", ".", "--plugin", plugin, cwd=finding)
     assert {file.name for file in finding.glob("bugs/hasty/*/*.py")} == {"hasty.py", "repro.py"}

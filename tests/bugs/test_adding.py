@@ -9,8 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from nnfuzz.base.reading import Unreadable
 from nnfuzz.bugs.adding import CAMPAIGN, Adder, AdditionKind
-from nnfuzz.bugs.bug import BugError, BugState
+from nnfuzz.bugs.bug import BugState
 from nnfuzz.bugs.exporting import node_test, pytest_file
 from nnfuzz.bugs.ledger import Ledger, known_bugs
 from nnfuzz.corpus.layout import find_tests
@@ -92,7 +93,7 @@ def test_one_finding_may_be_named_and_nothing_else(adder, campaign, tmp_path):
     (tmp_path / "clean").mkdir()
     (tmp_path / "clean" / FILE).touch()
     assert CAMPAIGN == FILE and kinds(adder.add_all(tmp_path / "clean")) == []
-    with pytest.raises(BugError, match="neither a campaign nor a finding"):
+    with pytest.raises(Unreadable, match="neither a campaign nor a finding"):
         next(adder.add_all(tmp_path / "empty"))
 
 
@@ -151,7 +152,7 @@ def test_what_cannot_run_is_skipped_and_files_come_along(ledger, tmp_path):
 
 def test_a_bug_without_a_script_is_refused(ledger, tmp_path):
     ledger.script("numpy/pow").unlink()
-    with pytest.raises(BugError, match=r"has no repro\.py"):
+    with pytest.raises(Unreadable, match=r"has no repro\.py"):
         pytest_file(ledger, "numpy/pow", tmp_path, False)
 
 
@@ -164,11 +165,11 @@ def test_a_node_test_has_model_and_data(adder, campaign, tmp_path):
     for before, after in ((own.inputs, back.inputs), (own.expected, back.expected)):
         assert before and before.keys() == after.keys()
         assert all(np.array_equal(before[name], after[name]) for name in before)
-    with pytest.raises(BugError, match="exists already"):
+    with pytest.raises(Unreadable, match="exists already"):
         node_test(adder.ledger, added.name, tmp_path / "node")
 
 
 def test_a_bug_without_a_finding_gives_no_node_test(ledger, tmp_path):
-    with pytest.raises(BugError, match="it has no model"):
+    with pytest.raises(Unreadable, match="it has no model"):
         node_test(ledger, "numpy/pow", tmp_path / "node")
     assert not (tmp_path / "node" / "test_pow").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import replace
 from types import SimpleNamespace
@@ -81,7 +82,7 @@ def checker(ledger, release, right_from, **more):
 
 def test_a_release_between_is_the_first_right_one(ledger):
     for release in ("6.0", "4.0"):
-        (found,) = checker(ledger, release, 4.0).check_all(ledger.bugs())
+        (found,) = checker(ledger, release, 4.0).check_all(ledger.names())
         bug = ledger.bug("numpy/pow")
         assert (bug.last_bad_release, bug.right_release) == ("2.0", release)
         assert bug.releases == found.bug.releases
@@ -90,28 +91,71 @@ def test_a_release_between_is_the_first_right_one(ledger):
 
 def test_a_regression_names_the_release_that_was_right(ledger):
     ledger.put("numpy/pow", FIXED)
-    (found,) = checker(ledger, "5.0", 9.0).check_all(ledger.bugs())
+    (found,) = checker(ledger, "5.0", 9.0).check_all(ledger.names())
     assert found.is_regression and "back, was fixed in 3.0 (numpy 5.0)" in found.line
 
 
 def test_a_look_changes_nothing(ledger):
     before = ledger.bugs()
-    (found,) = checker(ledger, "6.0", 4.0, write=False).check_all(before)
+    (found,) = checker(ledger, "6.0", 4.0, write=False).check_all(ledger.names())
     assert found.bug.right_release == "6.0" and ledger.bugs() == before
 
 
 def test_duplicates_and_absent_compilers_are_passed_over(ledger):
     ledger.add("numpy/other", replace(BUG, state=BugState.DUPLICATE, duplicate_of="numpy/pow"))
     absent = replace(checker(ledger, "6.0", 4.0), choose=lambda bug: Interpreter("", ""))
-    (found,) = absent.check_all(ledger.bugs())
+    (found,) = absent.check_all(ledger.names())
     assert (found.change, found.message) == ("cannot run here", "numpy is not installed")
+
+
+def broken(file):
+    file.write_text("title = [")
+
+
+def unknown_state(file):
+    file.write_text(file.read_text().replace("state = ", "state = 'mine' #"))
+
+
+def linked(file):
+    file.rename(file.with_name("elsewhere.toml"))
+    file.symlink_to("elsewhere.toml")
+
+
+def piped(file):
+    file.unlink()
+    os.mkfifo(file)
+
+
+def no_utf_8(file):
+    file.parent.rename(os.fsdecode(os.fsencode(file.parent) + b"\xff"))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (broken, "is no TOML"),
+        (unknown_state, "state"),
+        (linked, "is a link"),
+        (piped, "is no regular file"),
+        (no_utf_8, "rename the folder"),
+    ],
+)
+def test_a_bug_that_cannot_be_read_costs_itself_alone(ledger, damage, message):
+    ledger.add("numpy/odd", BUG)
+    damage(ledger.place("numpy/odd") / "bug.toml")
+    named = checker(ledger, "5.0", 9.0, write=False)
+    for names in (ledger.chosen([]), ledger.chosen(["numpy"])):
+        odd, fine = named.check_all(names)
+        assert odd.change == "cannot run here" and message in odd.message
+        assert fine.name == "numpy/pow" and fine.change == "still there"
+        assert odd.line.encode() and odd.row.test.encode()
 
 
 def test_a_release_that_cannot_be_installed_ends_no_check(ledger):
     def refuse(bug):
         raise ReleaseError("no wheel\nfor this Python")
 
-    (found,) = replace(checker(ledger, "6.0", 4.0), choose=refuse).check_all(ledger.bugs())
+    (found,) = replace(checker(ledger, "6.0", 4.0), choose=refuse).check_all(ledger.names())
     assert (found.change, found.message) == ("cannot run here", "no wheel for this Python")
 
 

@@ -14,8 +14,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from test_epochs import campaign
 
+from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.untrusted import read_json
-from nnfuzz.campaign.merging import MergeError, merge
+from nnfuzz.campaign.merging import merge
 from nnfuzz.cli.campaigns import Request, opened_campaign
 from nnfuzz.records.config import ConfigError
 from nnfuzz.store.store import FILE
@@ -78,7 +79,7 @@ def test_order_and_repetition_do_not_matter(parts, tmp_path):
 
 def test_a_folder_that_is_there_is_left_alone(parts, tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(MergeError, match="choose another --out"):
+    with pytest.raises(Unreadable, match="choose another --out"):
         merge([parts[0]], tmp_path)
     assert [*tmp_path.iterdir()] == [tmp_path / "file"]
 
@@ -86,6 +87,12 @@ def test_a_folder_that_is_there_is_left_alone(parts, tmp_path):
 def test_the_folder_that_one_is_in_is_a_part(parts, tmp_path, monkeypatch):
     monkeypatch.chdir(parts[0])
     assert merged(tmp_path / "here", ".") == merged(tmp_path / "there", parts[0])
+
+
+def test_a_folder_may_have_a_name_that_is_no_text(parts, tmp_path):
+    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/-\n\xff"))
+    shutil.copytree(parts[0], odd)
+    assert merged(odd / "whole", odd) == merged(tmp_path / "there", parts[0])
 
 
 def test_a_merged_campaign_is_not_fuzzed_on(parts, tmp_path):

@@ -47,7 +47,7 @@ def start(folder: Path, tests: int, plan: str, backend: str, *rest: str) -> subp
 
 
 def wait_for_tests(folder: Path, count: int) -> None:
-    for _ in range(600):
+    for _ in range(6000):
         time.sleep(0.05)
         try:
             with Store.open(folder, write=False) as store:
@@ -319,7 +319,7 @@ def test_a_killed_campaign_resumes_without_loss(tmp_path):
         findings = {row.signature for row in store.findings()}
     assert 15 <= len(before) < 60 and findings
     resumed = start(folder, 60, "lying", "liar", "resume")
-    output, _ = resumed.communicate(timeout=60)
+    output, _ = resumed.communicate(timeout=600)
     assert resumed.returncode == 0, output
     with Store.open(folder, write=False) as store:
         after = {row.index: row for row in store.tests.rows()}

@@ -1,11 +1,8 @@
 """Which plug-ins of a folder may run, and what is advised about the others."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
-from nnfuzz.cli.consent import Consent, importable
+from nnfuzz.cli.consent import Consent
 
 
 @pytest.fixture
@@ -35,15 +32,3 @@ def test_a_path_that_is_no_file_is_not_advised(tmp_path):
 
 def test_a_campaign_requires_its_plugins_where_they_are(plugin, tmp_path):
     Consent(tmp_path, [plugin]).require([str(plugin)])
-
-
-def test_a_module_that_only_the_working_directory_has_is_found_behind_all_others(
-    plugin, monkeypatch
-):
-    monkeypatch.chdir(plugin.parent)
-    before = [*sys.path]
-    monkeypatch.setattr(sys, "path", [*before])
-    importable([plugin, Path("json")])
-    assert sys.path == before
-    importable([Path("mine")])
-    assert sys.path == [*before, str(plugin.parent)]

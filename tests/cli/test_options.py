@@ -137,7 +137,6 @@ def test_tables_become_parameters_of_commands(tmp_path):
     full_check = 1
     learn = false
     dtypes = ["bool", "int8"]
-    plugin = "mine.py"
     [ops]
     backend = "tvm"
     [ops.check]
@@ -149,7 +148,6 @@ def test_tables_become_parameters_of_commands(tmp_path):
             "operators": ["Add,Mul"],
             "time": "10m",
             "set": ["full-check=1", "learn=false", "dtypes=bool,int8"],
-            "plugin": ["mine.py"],
         },
         "ops": {"backend": ["tvm"], "check": {"seed": 3}},
     }
@@ -178,6 +176,8 @@ def test_without_a_file_there_are_no_defaults(tmp_path):
         ("[fuzz]\ndynamic = 2.5", "[fuzz] dynamic = 2.5: "),
         ("[fuzz]\nlearn = 'always'", "[fuzz] learn = 'always': "),
         ("[fuzz]\nbackend = [['a']]", "[fuzz] backend = [['a']]: ['a'] is not a single value"),
+        ("[fuzz]\nplugin = 'a.py'", "a program runs if the command names it: --plugin a.py"),
+        ("[bugs.check]\npython = './p'", "a program runs if the command names it: --python ./p"),
         ("[fuzz]\nout = ['a']", "[fuzz] out = ['a']: ['a'] is not a single value"),
     ],
 )

@@ -67,10 +67,10 @@ def test_several_hangups_of_a_terminal_do_not_kill():
         assert interrupt.asked()
 
 
-def shown_of(**figures):
+def shown_of(folder="c", **figures):
     """The lines on a campaign without findings."""
     config = CampaignConfig(tuple(map(BackendRegistry.discover().parse, ("onnxruntime",))))
-    text = summary_text(CampaignResult(Path("c"), Summary(**figures), [], {}), config)
+    text = summary_text(CampaignResult(Path(folder), Summary(**figures), [], {}), config)
     return [line.strip() for line in text.splitlines()]
 
 
@@ -94,6 +94,13 @@ def test_runs_without_outputs_to_compare_are_counted(counts, lines, advice):
     shown = shown_of(outcomes_by_backend={"toy": counts})
     assert [line for line in shown if "were compared" in line] == lines
     assert any("nnfuzz ops --backend toy" in line for line in shown) == advice
+
+
+@pytest.mark.parametrize(
+    ("folder", "shown"), [("-x", "./-x/summary.json"), ("a b", "'a b/summary.json'")]
+)
+def test_paths_are_as_a_shell_takes_them(folder, shown):
+    assert f"summary: {shown}" in shown_of(folder)
 
 
 def test_models_that_must_be_refused_are_not_compared():

@@ -1,19 +1,18 @@
 """A live page says what it should, to whom it should, and nothing of a campaign becomes HTML."""
 
+import errno
 import os
 import re
 import shutil
 import socket
 import sqlite3
+from types import SimpleNamespace
 
 import pytest
 
-from nnfuzz.findings.page import (
-    GONE,
-    LivePage,
-    ServeError,
-    serve,
-)
+from nnfuzz.base.reading import Unreadable
+from nnfuzz.findings import page
+from nnfuzz.findings.page import GONE, LivePage, Server, serve
 from nnfuzz.store.store import FILE, StoreError
 from tests.findings.campaigns import EVIL, finding, run_row
 
@@ -190,6 +189,21 @@ def test_a_reader_that_says_nothing_is_dropped(client, monkeypatch):
     assert client.get("/").status == 200
 
 
+def test_without_a_free_descriptor_it_waits(live, monkeypatch):
+    """In place of asking the system for the reader without a pause, at the cost of a core."""
+    paused = []
+    monkeypatch.setattr(page.time, "sleep", paused.append)
+    with Server(live, 0) as server, monkeypatch.context() as patched:
+        patched.setattr(server, "socket", SimpleNamespace(accept=full))
+        with pytest.raises(OSError, match="Too many open files"):
+            server.get_request()
+    assert paused == [page.PAUSE]
+
+
+def full():
+    raise OSError(errno.EMFILE, "Too many open files")
+
+
 def test_a_port_that_is_taken_is_reported(client, store):
-    with pytest.raises(ServeError, match="choose another --port"):
+    with pytest.raises(Unreadable, match="choose another --port"):
         serve(store.folder, client.server.server_port, print)

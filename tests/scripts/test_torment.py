@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 from nnfuzz.store.store import Store
 from scripts.torment import attack as attacks
 from scripts.torment.attack import one, run, surfaces
-from scripts.torment.attack.files import Mortal
+from scripts.torment.attack.files import Guard, Mortal
 from scripts.torment.chaos import PARENT, SERVER, WORKER, compared, differences
 
 
@@ -24,7 +25,8 @@ def test_workers_survive():
 
 
 @pytest.mark.parametrize(
-    ("name", "count"), [("campaigns", 4), pytest.param("graphs", 4, marks=pytest.mark.slow)]
+    ("name", "count"),
+    [("campaigns", 4), ("ledgers", 40), pytest.param("graphs", 4, marks=pytest.mark.slow)],
 )
 def test_surface_of_files(name, count):
     """In a process of its own: the attacks are carried out in a fork of it, and threads that other
@@ -40,6 +42,21 @@ def test_an_attack_may_kill_its_process():
     process = Mortal(lambda: lambda rng: os.kill(os.getpid(), signal.SIGKILL))
     assert process.attack(random.Random(0)) == "the process has ended with -9"
     assert not process.alive
+
+
+def test_the_guard_sees_where_a_deletion_is(tmp_path):
+    """shutil.rmtree names what it deletes by folders that are open."""
+    inside, outside = tmp_path / "attacked" / "own", tmp_path / "other"
+    for folder in (inside, outside):
+        (folder / "deep").mkdir(parents=True)
+        (folder / "deep" / "file").touch()
+    guard = Guard()
+    with guard.watching(tmp_path / "attacked"):
+        shutil.rmtree(inside)
+        assert guard.seen == []
+        with pytest.raises(PermissionError):
+            shutil.rmtree(outside)
+    assert guard.seen == [f"os.remove {outside}/deep/file"] and (outside / "deep/file").exists()
 
 
 def test_trouble_is_told(monkeypatch):

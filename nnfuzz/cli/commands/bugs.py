@@ -14,10 +14,11 @@ from typing import Annotated, Any
 import typer
 
 from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.text import one_line
 from nnfuzz.base.writing import fields_as_json
 from nnfuzz.bugs.adding import Adder, AdditionKind
-from nnfuzz.bugs.bug import NAMES, Bug, BugError, BugState, bug_of, bug_text
+from nnfuzz.bugs.bug import NAMES, Bug, BugState, bug_of, bug_text
 from nnfuzz.bugs.checking import NEWS, BugChange, Checked, Checker, Interpreters
 from nnfuzz.bugs.exporting import node_test, pytest_file
 from nnfuzz.bugs.ledger import Ledger, leader
@@ -105,7 +106,8 @@ def list_(
     ] = None,
 ) -> None:
     """List the bugs with their states, and the releases in which they are."""
-    bugs = Ledger.opened(ledger).chosen(chosen or [])
+    book = Ledger.opened(ledger)
+    bugs = {name: book.bug(name) for name in book.chosen(chosen or [])}
     bugs = {n: b for n, b in bugs.items() if not state or b.state in state}
     for name, bug in bugs.items():
         typer.echo(f"{bug.state:9} {name}  {bug.releases_line}  {bug.title[:WIDTH]}".rstrip())
@@ -155,7 +157,7 @@ def set_(
 
 
 def _changed(bug: Bug, fields: list[str]) -> Bug:
-    """The bug with fields as they were typed. Raises: UsageError, BugError."""
+    """The bug with fields as they were typed. Raises: UsageError, Unreadable."""
     data = fields_as_json(bug)
     for text in fields:
         name, equals, value = text.partition("=")
@@ -294,7 +296,7 @@ def export(
                     place = node_test(book, name, out)
                 else:
                     place = pytest_file(book, name, out, xfail)
-        except BugError as error:
+        except Unreadable as error:
             tell(f"{name}: no test: {error}")
             continue
         written += 1

@@ -133,7 +133,6 @@ def generate(
         plan = replace(plan, versions={**library_versions(), **versions})
         models, skipped = _filled(out, plan, producers, runners)
     _report_corpus(out, models, skipped)
-    raise typer.Exit(OK)
 
 
 def _report_corpus(out: Path, models: int, skipped: Sequence[NotProduced]) -> None:
@@ -365,7 +364,6 @@ def select(
     with writing(out):
         selection = select_models(out, models, budget, script, tell, steps)
     _report(out, selection)
-    raise typer.Exit(OK)
 
 
 def _report(out: Path, selection: Selection) -> None:

@@ -299,7 +299,6 @@ def file(
         tell(f"to look for duplicates: {words}")
     if bug:
         tell(f"once it is filed: nnfuzz bugs set {bug} state=filed upstream=URL")
-    raise typer.Exit(OK)
 
 
 # -- findings as commands take them ------------------------------------------------------------

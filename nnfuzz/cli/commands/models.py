@@ -24,7 +24,7 @@ from nnfuzz.base.untrusted import (
     read_json,
 )
 from nnfuzz.campaign.configuration import chosen_backends
-from nnfuzz.cli.errors import OK, UsageError, listed, tell, write_json, writing
+from nnfuzz.cli.errors import UsageError, listed, tell, write_json, writing
 from nnfuzz.cli.limits import computing
 from nnfuzz.cli.options import AMOUNT, MODELS, OTHERS, WRITTEN, Backends, Plugins
 from nnfuzz.cli.progress import steps
@@ -224,7 +224,6 @@ def metrics(
         write_json(json, comparison.to_json())
         tell(f"written: {json}")
     _show(comparison)
-    raise typer.Exit(OK)
 
 
 def _say_left_out(counted: Sequence[Counted]) -> None:

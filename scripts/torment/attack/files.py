@@ -28,6 +28,7 @@ from scripts.torment.attack import SECONDS, Attack, one
 MEMORY_BYTES = 4 << 30
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 NOTES = ("note: ",)  # lines beside an error
+WITHIN = ("os.remove", "os.rmdir")  # of a folder that may be given by its descriptor
 CHANGES = ("os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.symlink", "os.truncate")
 
 
@@ -44,7 +45,9 @@ class Guard:
             return
         writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & WRITING
         if (writes or event in CHANGES) and isinstance(arguments[0], str | bytes | os.PathLike):
-            path = os.fsdecode(arguments[0])
+            within = arguments[1] if event in WITHIN else -1
+            beside = f"/proc/self/fd/{within}" if within != -1 else ""
+            path = os.path.join(beside, os.fsdecode(arguments[0]))
             followed = event == "open" and not int(arguments[2]) & os.O_NOFOLLOW
             parent, name = os.path.split(os.path.abspath(path))
             path = os.path.realpath(path) if followed else f"{os.path.realpath(parent)}/{name}"
@@ -175,6 +178,7 @@ class Mortal:
         self._process.daemon = self.alive = True
         self._process.start()
         theirs.close()
+        self._ours.recv()  # it is prepared, which may take long
 
     def attack(self, rng: random.Random) -> str:
         self._ours.send(rng)
@@ -200,6 +204,7 @@ def _serve(theirs: Any, ours: Any, prepare: Callable[[], Attack]) -> None:
     ours.close()
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     attack = prepare()
+    theirs.send("")
     with suppress(EOFError):
         while True:
             # Then the process itself says where an attack hangs, if it can.
@@ -224,32 +229,16 @@ def _attacked(
 # -- changes of JSON values and of bytes that often break readers ------------------------------
 
 TEXTS = (
-    *(
-        "",
-        " ",
-        "\x00",
-        "\x1b[2J\x1b]0;title\x07",
-        "\udcff",
-        "\u202e\u2066",
-        "é" * 300,
-        "a" * 70_000,
-    ),
+    *("", " ", "\x00", "\x1b[2J\x1b]0;title\x07", "\udcff", "\u202e\u2066", "é" * 300, "V8"),
     *("../../victim", "/etc/passwd", '"""', "'\n", "<script>", "{{7*7}}", "%s%n", "a@b/c:d", "-1"),
-    *("NaN", "1e999", "none", "ok", "crash", "compare", "O", "M8[ns]", "i4,f4", "V8"),
+    *("NaN", "1e999", "none", "ok", "crash", "compare", "O", "M8[ns]", "i4,f4", "a" * 70_000),
 )
 VALUES = (
     *(None, True, False, 0, -1, 1, 2**31, 2**53, -(2**63), 2**64, 10**30, 0.5, -0.0, 1e308),
     *(float("nan"), float("inf"), [], {}, [[]], [None], {"": ""}, [0] * 5000),
 )
 BYTES = (
-    b"\x00",
-    b"\xff",
-    b"\x7f\xff\xff\xff",
-    b"\xff" * 8,
-    b"{",
-    b"}",
-    b"[" * 3000,
-    b'"',
+    *(b"\x00", b"\xff", b"\x7f\xff\xff\xff", b"\xff" * 8, b"{", b"}", b"[" * 3000, b'"'),
     b"\\ud800",
 )
 

@@ -7,6 +7,7 @@ import json
 import random
 import shutil
 import sqlite3
+from datetime import date
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,31 @@ def use_campaign(folder: Path, rng: random.Random) -> str:
     return ""
 
 
+# -- ledgers ------------------------------------------------------------------------------------
+
+
+def _ledger(folder: Path) -> None:
+    from nnfuzz.bugs.bug import Bug, ScriptResult
+    from nnfuzz.bugs.ledger import SCRIPT, Ledger
+
+    releases = {"1.30.0": ScriptResult.REPRODUCES}
+    bug = Bug("Pow is wrong", "onnxruntime", notes=("a", "b"), releases=releases)
+    for name in ("onnxruntime/one", "onnxruntime/two"):
+        Ledger(folder).add(name, bug, lambda made: (made / SCRIPT).touch())
+
+
+def use_ledger(folder: Path, rng: random.Random) -> str:
+    """Reads every bug as a check does before it runs scripts; lists bugs and changes one."""
+    from nnfuzz.bugs.checking import Checker, Interpreter
+    from nnfuzz.bugs.ledger import Ledger
+
+    book = Ledger(folder)
+    checker = Checker(book, lambda bug: Interpreter("", ""), print, date.today())
+    [checked.line for checked in checker.check_all(book.names())]
+    changed = judged("bugs", "set", "onnxruntime/one", "title=b", "-l", folder)
+    return changed or judged("bugs", "list", "-l", folder)
+
+
 # -- models and graphs ----------------------------------------------------------------------------
 
 
@@ -164,6 +190,7 @@ def use_graph(folder: Path, rng: random.Random) -> str:
 SURFACES: dict[str, Surface] = {
     "findings": partial(opened, _finding, use_finding),
     "corpora": partial(opened, _corpus, use_corpus),
+    "ledgers": partial(opened, _ledger, use_ledger),
     "campaigns": partial(opened, _campaign, use_campaign),
     "models": partial(opened, _generated, use_model, change_model),
     "graphs": partial(opened, _generated, use_graph, change_graph),
