@@ -223,7 +223,10 @@ def signature_keys(graph: GraphView, variables: Mapping[str, Sequence[int]]) -> 
 
 
 CONFIRMED = 2
-"""A statement must have refused every model of so many signatures; then one model is enough."""
+"""A statement must have refused every model of so many signatures, or one model of more; then one
+model is enough."""
+_COUNTED = re.compile(r"""(?:#|\bnode )\d+|"[^"]*"|'[^']*'""")
+"""Names and numbers of nodes."""
 _DTYPES = tuple(dtype.value for dtype in DType)
 
 
@@ -239,6 +242,8 @@ class Statements:
     def settle(self) -> None:
         """Updates the statements that `general` accepts; between two calls they do not change."""
         often = {text for text, keys in self._confirmed.items() if len(keys) >= CONFIRMED}
+        pending = Counter(text for texts in self._pending.values() for text in texts)
+        often |= {text for text, count in pending.items() if count > CONFIRMED}
         self._general = frozenset(often - self._disproved)
 
     def general(self, key: SupportKey, message: str) -> bool:
@@ -249,7 +254,7 @@ class Statements:
         """Whether a general refusal names the operator of a signature, and neither a dtype nor a
         number, which may be a version.
         """
-        words = set(re.findall(r"\w+", message.partition(": ")[2]))
+        words = set(re.findall(r"\w+", _COUNTED.sub("", message.partition(": ")[2])))
         specific = {word for word in words if word in _DTYPES or any(map(str.isdigit, word))}
         about = key.operator in words and not specific - {key.operator}
         return about and self.general(key, message)
@@ -263,9 +268,10 @@ class Statements:
         for text in self._pending.pop(key, ()):
             self._confirmed.setdefault(text, set()).add(key)
 
-    def disprove(self, key: SupportKey) -> None:
-        """Records that a model of a signature ran, so that its refusals were not general."""
-        self._disproved |= self._pending.pop(key, set())
+    def disprove(self, *keys: SupportKey) -> None:
+        """Records that a model with signatures ran, so that their refusals were not general."""
+        for key in keys:
+            self._disproved |= self._pending.pop(key, set())
 
 
 def refusal_statement(message: str, *operators: str) -> str:

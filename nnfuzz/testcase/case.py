@@ -52,6 +52,7 @@ class CaseConfig(CaseSettings):
     reduction tries last; 0 where the opset is given.
     drawn: in such a configuration, all opsets that are drawn for its exporter.
     among: how many exporters there are, where only one of them is looked at.
+    interface: kinds of inputs and outputs that a backend refuses (nnfuzz.generate.interface).
     refused: written signatures (nnfuzz.ir.support_key) that a chosen backend does not support.
     avoid: signatures and edges that are left out since their failures are known.
     unrestrained: the share of the tests that do not keep to `avoid`.
@@ -69,6 +70,7 @@ class CaseConfig(CaseSettings):
     newest: int = 0
     drawn: tuple[int, ...] = ()
     among: int = 1
+    interface: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
     avoid: tuple[str, ...] = ()
     unrestrained: float = 0.02

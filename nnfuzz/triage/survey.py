@@ -7,6 +7,7 @@ Tiny models of these operators, which return their input unchanged, distinguish 
 
 from __future__ import annotations
 
+import itertools
 import math
 import secrets
 import time
@@ -24,6 +25,7 @@ from nnfuzz.backend.numeric import CONSIDERED, NO_NAN, SATURATES, TF32, Deviatio
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.runner import AdapterFault, BackendRunner
 from nnfuzz.backend.target import ONNX
+from nnfuzz.generate.interface import INPUT, OUTPUT, RANK_0
 from nnfuzz.ir.dtypes import DType
 
 Arrays = Mapping[str, np.ndarray]
@@ -331,6 +333,70 @@ def plain_model(opset: int) -> bytes:
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy")
     graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "plain", [x], [y])
     return model(graph, opset).SerializeToString()
+
+
+def refused_interface(runner: BackendRunner, opset: int) -> tuple[str, ...]:
+    """The kinds of inputs and outputs with which the least optimised level refuses models, such as
+    "input int64" or "output rank 0"; and the dtype or rank alone, before these, where it refuses
+    such values inside of models as well. Raises: RunnerError.
+    """
+    level = runner.backend.default_levels()[0]
+
+    def outcome(kinds: Sequence[str], path: str) -> Outcome:
+        (one,) = runner.run(*_along(path, kinds, opset), [level])
+        return one
+
+    def suspects(kinds: Sequence[str]) -> Iterator[str]:
+        """Of the kinds those that are refused as input and output of one model."""
+        one, half = outcome(kinds, "KFK"), len(kinds) // 2
+        if one.kind is OutcomeKind.UNSUPPORTED and not half:
+            yield from kinds
+        elif not one.ok and half:
+            yield from (*suspects(kinds[:half]), *suspects(kinds[half:]))
+
+    found: list[str] = []
+    for kind in suspects([*(d.text for d in DType if d is not DType.FLOAT32), RANK_0]):
+        if not outcome([kind], "KK").ok:  # else it lacks conversions alone
+            paths = {"FKF": kind, "KF": f"{INPUT} {kind}", "FK": f"{OUTPUT} {kind}"}
+            each = {name: outcome([kind], path).kind for path, name in paths.items()}
+            found += [name for name, own in each.items() if own is OutcomeKind.UNSUPPORTED]
+    return tuple(found)
+
+
+def _along(path: str, kinds: Sequence[str], opset: int) -> tuple[bytes, Arrays]:
+    """A serialised model that takes a value of each dtype or rank along a path: F is a float32
+    vector, and K has the dtype or rank. With its inputs.
+    """
+    from onnx import TensorProto, helper, numpy_helper
+
+    from nnfuzz.materialize.protos import model
+
+    floats, nodes, values, arrays = np.ones(2, np.float32), [], [], {}
+    constants = {"all": np.array([-1]), "two": floats + 1}
+    for k, kind in enumerate(kinds):
+        array = np.ones((), np.float32) if kind == RANK_0 else floats.astype(DType(kind).numpy)
+        number = helper.np_dtype_to_tensor_dtype(array.dtype)
+        steps: dict[str, tuple[str, list[str], dict[str, Any]]] = {
+            "FK": ("Cast", [], {"to": number}),
+            "KF": ("Cast", [], {"to": TensorProto.FLOAT}),
+            "KK": ("Reshape", ["all"], {}),
+        }
+        if kind == RANK_0:
+            steps["FK"] = ("ReduceMax", [], {"keepdims": 0})
+            steps |= {"KF": ("Add", ["two"], {}), "KK": ("Neg", [], {})}
+        for i, step in enumerate(map("".join, itertools.pairwise(path))):
+            operator, more, attributes = steps[step]
+            ends = [f"v{k}_{i}", *more], [f"v{k}_{i + 1}"]
+            nodes.append(helper.make_node(operator, *ends, **attributes))
+        for i, letter in ((0, path[0]), (len(path) - 1, path[-1])):
+            own = array if letter == "K" else floats
+            dtype = helper.np_dtype_to_tensor_dtype(own.dtype)
+            values.append(helper.make_tensor_value_info(f"v{k}_{i}", dtype, own.shape))
+        arrays[f"v{k}_0"] = array if path[0] == "K" else floats
+    read = {name for node in nodes for name in node.input}
+    weights = [numpy_helper.from_array(a, name) for name, a in constants.items() if name in read]
+    graph = helper.make_graph(nodes, "along", values[::2], values[1::2], weights)
+    return model(graph, opset).SerializeToString(), arrays
 
 
 def not_taken(runner: BackendRunner, opset: int) -> tuple[str, ...]:
