@@ -44,7 +44,14 @@ from nnfuzz.triage.headline import innermost_line, operators_text, sentence, wro
 from nnfuzz.triage.keys import Key, KeyKind, KnownFailures, error_keys, unread_keys
 from nnfuzz.triage.mismatch import largest_operand
 from nnfuzz.triage.pattern import RESULT, as_written, operator_types
-from nnfuzz.triage.signature import EVERYWHERE, OPTIMISED, HabitDetails, digest_of, wrong_of
+from nnfuzz.triage.signature import (
+    EVERYWHERE,
+    HABITS,
+    OPTIMISED,
+    HabitDetails,
+    digest_of,
+    wrong_of,
+)
 
 
 def reduce_folder(
@@ -326,6 +333,7 @@ def keys_of(finding: Finding, cause: Cause, symptoms: Symptoms) -> frozenset[Key
     if cause.hash != cause.own:
         return frozenset(keys)
     failure, parts, graph = finding.failure, cause.parts, cause.graph
+    keys |= {Key(KeyKind.HABIT, f"{failure.compiler} {habit}") for habit in parts.get(HABITS, ())}
     if "message" in parts:
         first = next((o for o in finding.outcomes if o.target in failure.targets), None)
         line = innermost_line(first.traceback) if first else ""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.records.rows import AvoidedRow, FindingRow, ReductionRow
-from nnfuzz.triage.keys import grouped
+from nnfuzz.triage.keys import KeyKind, grouped
 from nnfuzz.triage.severity import Severity
 from nnfuzz.triage.signature import Failure, digest_of, operators_of, wrong_of
 
@@ -165,9 +165,16 @@ def _one(group: list[FindingRow], reduced: Mapping[str, ReductionRow]) -> Findin
         party=done.accused or first.party,
         severity=done.severity or first.severity,
         cause=done.cause,
-        pattern=done.pattern,
+        pattern="; ".join(_patterns(certain, reduced)),
         nodes=(done.before, done.after),
     )
+
+
+def _patterns(rows: Sequence[FindingRow], reduced: Mapping[str, ReductionRow]) -> Sequence[str]:
+    """The pattern of the first row; of a habit those of all rows, each once."""
+    every = [reduced[row.signature] for row in rows]
+    habitual = any(key.kind is KeyKind.HABIT for key in every[0].all_keys)
+    return list(dict.fromkeys(done.pattern for done in every[: None if habitual else 1]))
 
 
 _UNREDUCED = 1 << 30  # nodes of a model that is not reduced: more than any reduced one has

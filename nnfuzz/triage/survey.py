@@ -15,13 +15,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from nnfuzz.backend.contract import Backend, OutputError
-from nnfuzz.backend.numeric import CONSIDERED, NO_NAN, SATURATES, TF32, Deviation
+from nnfuzz.backend.numeric import CONSIDERED, NO_NAN, SATURATES, TF32, WIDER, Deviation
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.runner import AdapterFault, BackendRunner
 from nnfuzz.backend.target import ONNX
@@ -37,7 +36,7 @@ LEAST_SECONDS, HANGS = 1.0, 20.0
 """A model counts as a hang after LEAST_SECONDS and HANGS times the longest time of those before."""
 FIRST_SECONDS = 5.0
 """Limit for the first model, which loads the compiler; it doubles until a model has returned."""
-OPSET, IR_VERSION = 17, 8
+OPSET = 17
 
 
 def patience(usual: float) -> float:
@@ -52,8 +51,8 @@ def survey(run: Run) -> tuple[Deviation, ...]:
     the elementary operators that the compiler takes.
     """
     habits: list[Deviation] = []
-    for dtype in dict.fromkeys(habit.dtype for habit in CONSIDERED):
-        considered = [habit for habit in CONSIDERED if habit.dtype == dtype]
+    for dtype in dict.fromkeys(habit.dtype for habit in (*CONSIDERED, *WIDER)):
+        considered = [habit for habit in (*CONSIDERED, *WIDER) if habit.dtype == dtype]
         rounding = [habit for habit in considered if habit.to not in (TF32, SATURATES, NO_NAN)]
         operators = LOGICAL if dtype == DType.BOOL.value else OPERATORS
         habits += _observed(run, rounding, operators, _numbers(dtype))
@@ -228,11 +227,12 @@ def _fits(
 ) -> bool:
     """Whether a habit explains a result.
 
-    The result must be wrong or of the narrower dtype, and every wrong element must be one that the
+    The result must be wrong or of the other dtype, and every wrong element must be one that the
     habit changes. truth, result: shape of x.
     """
-    off = _wrong(truth, result)
-    narrower = result.dtype != truth.dtype and result.dtype.name == habit.to
+    if result.dtype.name not in (truth.dtype.name, habit.to):
+        return False
+    off, narrower = _wrong(truth, result), result.dtype.name == habit.to
     lost = _lost(habit, x, addend)
     if DType(habit.dtype).is_float:
         room = 4 * _roundoff(habit.to) * np.abs(truth.astype(np.float64))
@@ -285,31 +285,34 @@ def _limits(dtype: str) -> np.ndarray:
 @cache
 def _model(operator: str, dtype: str, shape: tuple[int, ...]) -> bytes:
     """A serialized ONNX model of one operator, y = operator(x, w), of one dtype."""
-    from onnx import helper
-
-    return _serialized(helper.make_node(operator, ["x", "w"], ["y"]), dtype, dtype, shape)
+    own = _typed(dtype, shape)
+    return _parsed(OPSET, f"{own} x, {own} w", f"{own} y", f"y = {operator} (x, w)")
 
 
 @cache
 def _cast(source: str, dtype: str, shape: tuple[int, ...]) -> bytes:
     """A serialized ONNX model of a Cast, y = dtype(x)."""
-    from onnx import helper
-
-    to = helper.np_dtype_to_tensor_dtype(DType(dtype).numpy)
-    return _serialized(helper.make_node("Cast", ["x"], ["y"], to=to), source, dtype, shape)
+    step = f"y = Cast <to = {DType(dtype).onnx}> (x)"
+    return _parsed(OPSET, f"{_typed(source, shape)} x", f"{_typed(dtype, shape)} y", step)
 
 
-def _serialized(node: Any, source: str, dtype: str, shape: tuple[int, ...]) -> bytes:
-    """A serialized model of one node. source, dtype: dtypes of its inputs and of its output."""
-    from onnx import helper
+def _typed(dtype: str, shape: Sequence[int]) -> str:
+    """A type in the text form of ONNX."""
+    from onnx import TensorProto
 
-    types = [helper.np_dtype_to_tensor_dtype(DType(t).numpy) for t in (source, dtype)]
-    inputs = [helper.make_tensor_value_info(name, types[0], shape) for name in node.input]
-    output = helper.make_tensor_value_info(node.output[0], types[1], shape)
-    graph = helper.make_graph([node], "survey", inputs, [output])
-    opsets = [helper.make_opsetid("", OPSET)]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
-    return model.SerializeToString()
+    name = TensorProto.DataType.Name(DType(dtype).onnx).lower()
+    return f"{name}[{', '.join(map(str, shape))}]" if shape else name
+
+
+def _parsed(opset: int, inputs: str, outputs: str, nodes: str, weights: str = "") -> bytes:
+    """A serialised model, from parts in the text form of ONNX."""
+    from onnx import parser
+
+    from nnfuzz.materialize.protos import ir_version
+
+    head = f'<ir_version: {ir_version(opset)}, opset_import: ["" : {opset}]>'
+    text = f"{head} asked ({inputs}) => ({outputs}) <{weights}> {{ {nodes} }}"
+    return parser.parse_model(text.replace("<>", "")).SerializeToString()
 
 
 def first_taken(runner: BackendRunner, opsets: Iterable[int]) -> int | None:
@@ -326,13 +329,7 @@ def first_taken(runner: BackendRunner, opsets: Iterable[int]) -> int | None:
 
 def plain_model(opset: int) -> bytes:
     """A serialised model, y = Relu(x)."""
-    from onnx import TensorProto, helper
-
-    from nnfuzz.materialize.protos import model
-
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy")
-    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "plain", [x], [y])
-    return model(graph, opset).SerializeToString()
+    return _parsed(opset, "float[1] x", "float[1] y", "y = Relu (x)")
 
 
 def refused_interface(runner: BackendRunner, opset: int) -> tuple[str, ...]:
@@ -367,36 +364,26 @@ def _along(path: str, kinds: Sequence[str], opset: int) -> tuple[bytes, Arrays]:
     """A serialised model that takes a value of each dtype or rank along a path: F is a float32
     vector, and K has the dtype or rank. With its inputs.
     """
-    from onnx import TensorProto, helper, numpy_helper
-
-    from nnfuzz.materialize.protos import model
-
-    floats, nodes, values, arrays = np.ones(2, np.float32), [], [], {}
-    constants = {"all": np.array([-1]), "two": floats + 1}
+    nodes: list[str] = []
+    ends: dict[int, list[str]] = {0: [], -1: []}
+    arrays: dict[str, np.ndarray] = {}
     for k, kind in enumerate(kinds):
-        array = np.ones((), np.float32) if kind == RANK_0 else floats.astype(DType(kind).numpy)
-        number = helper.np_dtype_to_tensor_dtype(array.dtype)
-        steps: dict[str, tuple[str, list[str], dict[str, Any]]] = {
-            "FK": ("Cast", [], {"to": number}),
-            "KF": ("Cast", [], {"to": TensorProto.FLOAT}),
-            "KK": ("Reshape", ["all"], {}),
-        }
+        dtype = DType.FLOAT32 if kind == RANK_0 else DType(kind)
+        types = {"F": "float[2]", "K": _typed(dtype.value, (2,))}
+        steps = {"FK": f"Cast <to = {dtype.onnx}> (", "KF": "Cast <to = 1> (", "KK": "Identity ("}
         if kind == RANK_0:
-            steps["FK"] = ("ReduceMax", [], {"keepdims": 0})
-            steps |= {"KF": ("Add", ["two"], {}), "KK": ("Neg", [], {})}
-        for i, step in enumerate(map("".join, itertools.pairwise(path))):
-            operator, more, attributes = steps[step]
-            ends = [f"v{k}_{i}", *more], [f"v{k}_{i + 1}"]
-            nodes.append(helper.make_node(operator, *ends, **attributes))
-        for i, letter in ((0, path[0]), (len(path) - 1, path[-1])):
-            own = array if letter == "K" else floats
-            dtype = helper.np_dtype_to_tensor_dtype(own.dtype)
-            values.append(helper.make_tensor_value_info(f"v{k}_{i}", dtype, own.shape))
-        arrays[f"v{k}_0"] = array if path[0] == "K" else floats
-    read = {name for node in nodes for name in node.input}
-    weights = [numpy_helper.from_array(a, name) for name, a in constants.items() if name in read]
-    graph = helper.make_graph(nodes, "along", values[::2], values[1::2], weights)
-    return model(graph, opset).SerializeToString(), arrays
+            types["K"] = "float"
+            steps = {"FK": "ReduceMax <keepdims = 0> (", "KF": "Add (two, ", "KK": "Neg ("}
+        names = [f"v{k}_{i}" for i in range(len(path))]
+        for (x, y), step in zip(itertools.pairwise(names), map("".join, itertools.pairwise(path))):
+            nodes.append(f"{y} = {steps[step]}{x})")
+        for i, own in ends.items():
+            own.append(f"{types[path[i]]} {names[i]}")
+        array = np.ones(2, np.float32 if path[0] == "F" else dtype.numpy)
+        arrays[names[0]] = array[0, ...] if types[path[0]] == "float" else array
+    weights = "float[2] two = {2, 2}" if any("two" in node for node in nodes) else ""
+    inputs, outputs = map(", ".join, ends.values())
+    return _parsed(opset, inputs, outputs, " ".join(nodes), weights), arrays
 
 
 def not_taken(runner: BackendRunner, opset: int) -> tuple[str, ...]:
@@ -414,23 +401,10 @@ def not_taken(runner: BackendRunner, opset: int) -> tuple[str, ...]:
         (outcome,) = runner.run(model, inputs, [level])
         return outcome.ok
 
-    plain = _plain_for_rewrites(opset)
+    nodes = "r = Relu (x) y = Add (r, w) m = Add (n, n)"
+    inputs, outputs = "float[2, 3] x, int64[1] n", "float[2, 3] y, int64[1] m"
+    plain = _parsed(opset, inputs, outputs, nodes, "float[2, 3] w = {1, 1, 1, 1, 1, 1}")
     if not runs(plain):
         return ()
     models = {name: rewritten(plain, [Step(rule)])[0] for name, rule in FEATURES.items()}
     return tuple(name for name, model in models.items() if not runs(model))
-
-
-def _plain_for_rewrites(opset: int) -> bytes:
-    """A serialised model, y = Relu(x) + 1 and m = n + n."""
-    from onnx import TensorProto, helper, numpy_helper
-
-    from nnfuzz.materialize.protos import model
-
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3]) for name in "xy")
-    n, m = (helper.make_tensor_value_info(name, TensorProto.INT64, [1]) for name in "nm")
-    nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Add", ["r", "w"], ["y"])]
-    nodes.append(helper.make_node("Add", ["n", "n"], ["m"]))
-    weight = numpy_helper.from_array(np.ones((2, 3), np.float32), "w")
-    graph = helper.make_graph(nodes, "plain", [x, n], [y, m], [weight])
-    return model(graph, opset).SerializeToString()

@@ -282,3 +282,13 @@ def test_a_compiler_that_lacks_conversions_takes_the_kind():
         return TensorProto.DOUBLE in casts
 
     assert interface(refuses)[0] == set()
+
+
+@pytest.mark.parametrize(("dtype", "to"), [("float16", "float32"), ("int16", "int32")])
+def test_a_type_may_come_out_as_a_wider_one(dtype, to):
+    assert survey(compiler(through(dtype, to, back=False))) == (Deviation(dtype, to),)
+
+
+def test_the_type_of_a_result_decides_between_habits():
+    habits = survey(compiler(through("int64", np.int32, back=False)))
+    assert habits == (Deviation("int64", "int32"),)
