@@ -234,9 +234,7 @@ class Prober:
         if answer.kind == UNSUPPORTED:
             statements.add(key, answer.message)
         undecided = table.add_answer(key, answer, 1 if general else INSTANCES)
-        if table.entries[key].refused:
-            statements.confirm(key)
-        elif answer.kind == OK:
+        if answer.kind == OK:
             statements.disprove(key)
         return undecided
 

@@ -222,9 +222,9 @@ def signature_keys(graph: GraphView, variables: Mapping[str, Sequence[int]]) -> 
     return keys
 
 
-CONFIRMED = 2
-"""A statement must have refused every model of so many signatures, or one model of more; then one
-model is enough."""
+CONFIRMED = 3
+"""A statement must have refused so many signatures of which no model runs; then one model is
+enough."""
 _COUNTED = re.compile(r"""(?:#|\bnode )\d+|"[^"]*"|'[^']*'""")
 """Names and numbers of nodes."""
 _DTYPES = tuple(dtype.value for dtype in DType)
@@ -235,15 +235,13 @@ class Statements:
 
     def __init__(self) -> None:
         self._pending: dict[SupportKey, set[str]] = {}
-        self._confirmed: dict[str, set[SupportKey]] = {}
         self._disproved: set[str] = set()
         self._general: frozenset[str] = frozenset()
 
     def settle(self) -> None:
         """Updates the statements that `general` accepts; between two calls they do not change."""
-        often = {text for text, keys in self._confirmed.items() if len(keys) >= CONFIRMED}
-        pending = Counter(text for texts in self._pending.values() for text in texts)
-        often |= {text for text, count in pending.items() if count > CONFIRMED}
+        counts = Counter(text for texts in self._pending.values() for text in texts)
+        often = {text for text, count in counts.items() if count >= CONFIRMED}
         self._general = frozenset(often - self._disproved)
 
     def general(self, key: SupportKey, message: str) -> bool:
@@ -262,11 +260,6 @@ class Statements:
     def add(self, key: SupportKey, message: str) -> None:
         """Records the refusal of a model whose only reason can be a signature."""
         self._pending.setdefault(key, set()).add(_statement(key, message))
-
-    def confirm(self, key: SupportKey) -> None:
-        """Records that every model of a signature was refused."""
-        for text in self._pending.pop(key, ()):
-            self._confirmed.setdefault(text, set()).add(key)
 
     def disprove(self, *keys: SupportKey) -> None:
         """Records that a model with signatures ran, so that their refusals were not general."""

@@ -230,11 +230,17 @@ def reduced_finding(finding: Finding, problem: Problem, done: CaseReduction) -> 
         reduction=done.figures,
         diagnosis=done.diagnosis,
     )
+    outcomes, words = done.best.outcomes, done.failure.steady_words
+    if words:
+        outcomes = tuple(
+            replace(o, complaint=o.complaint.with_words(words)) if o.complaint else o
+            for o in outcomes
+        )
     return replace(
         finding,
         failure=done.failure,
         case=done.case,
-        outcomes=done.best.outcomes,
+        outcomes=outcomes,
         backend=problem.backend,
         verdict=done.best.verdict,
         blame=done.best.blame(done.failure),
@@ -264,9 +270,11 @@ def doubts(folder: Path, finding: Finding, registry: BackendRegistry) -> str:
         return ""
     home = home_of(registry.get(spec.name), spec.release)
     command = [str(home.python) if home else sys.executable, str(script.resolve())]
-    codes = [_exit_code(command, {})]
+    # What the script says has to be on PYTHONPATH is where this process has it.
+    here = {} if home else {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    codes = [_exit_code(command, here)]
     if codes == [FIXED]:
-        codes += [_exit_code(command, {"MALLOC_PERTURB_": poison}) for poison in POISONS]
+        codes += [_exit_code(command, {**here, "MALLOC_PERTURB_": poison}) for poison in POISONS]
     if codes[0] == CANNOT:
         return f"{SCRIPT} cannot run here"
     failed = sum(code not in (FIXED, CANNOT) for code in codes)

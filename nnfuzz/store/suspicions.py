@@ -159,22 +159,17 @@ def _one(group: list[FindingRow], reduced: Mapping[str, ReductionRow]) -> Findin
     )
     if (done := reduced.get(first.signature)) is None:
         return whole
+    habit = any(key.kind is KeyKind.HABIT for key in done.all_keys)
+    shown = certain if habit else certain[:1]  # of a habit a table of operators, which grows
     return replace(
         whole,
         title=done.title,
         party=done.accused or first.party,
         severity=done.severity or first.severity,
         cause=done.cause,
-        pattern="; ".join(_patterns(certain, reduced)),
+        pattern="; ".join(dict.fromkeys(reduced[row.signature].pattern for row in shown)),
         nodes=(done.before, done.after),
     )
-
-
-def _patterns(rows: Sequence[FindingRow], reduced: Mapping[str, ReductionRow]) -> Sequence[str]:
-    """The pattern of the first row; of a habit those of all rows, each once."""
-    every = [reduced[row.signature] for row in rows]
-    habitual = any(key.kind is KeyKind.HABIT for key in every[0].all_keys)
-    return list(dict.fromkeys(done.pattern for done in every[: None if habitual else 1]))
 
 
 _UNREDUCED = 1 << 30  # nodes of a model that is not reduced: more than any reduced one has

@@ -34,9 +34,9 @@ def places(tmp_path):
     (tmp_path / "program.py").write_text(text)
     given = ["{model}", "{level}", "{inputs}", "{outputs}"]
     return {
-        "function": ("--function", "summing:compute"),
-        "command": ("--command", f"{shlex.join(program)} {' '.join(given)}"),
-        "package": ("--package", "onnx"),
+        "function": ("summing:compute",),
+        "command": (f"{shlex.join(program)} {' '.join(given)}",),
+        "package": ("onnx",),
     }
 
 
@@ -67,12 +67,10 @@ def test_a_package_says_which_lines_are_to_be_filled_in(tmp_path, places):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("operator", "a", "--package", "p"), "there are no files for 'operator'"),
-        (("backend", "a"), "one of --package, --function and --command"),
-        (("backend", "A b", "--package", "p"), "is no name"),
-        (("backend", "a", "--command", "toyc {model}"), "--command has no {inputs}"),
-        (("backend", "a", "--package", "p:f"), "names a module of Python, such as toyc"),
-        (("backend", "a", "--function", "p"), "such as toyc.api:run"),
+        (("operator", "a", "p"), "there are no files for 'operator'"),
+        (("backend", "A b", "p"), "is no name"),
+        (("backend", "a", "toyc {model}"), "no command, which needs {inputs}"),
+        (("backend", "a", "toyc --run"), "no module, such as toyc or toyc.api:run"),
     ],
 )
 def test_mistakes_name_the_fix(tmp_path, words, said):
@@ -83,6 +81,6 @@ def test_mistakes_name_the_fix(tmp_path, words, said):
 
 def test_nothing_is_overwritten(tmp_path):
     (tmp_path / "test_a_backend.py").write_text("mine")
-    code, text = told("init", "backend", "a", "--package", "p", "--out", tmp_path)
+    code, text = told("init", "backend", "a", "p", "--out", tmp_path)
     assert code == 2 and "test_a_backend.py is there already" in text
     assert [file.name for file in tmp_path.iterdir()] == ["test_a_backend.py"]
