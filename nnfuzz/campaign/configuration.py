@@ -146,7 +146,9 @@ def make_config(
     case = {**_usual_shares(case), **case}
     with _readers_of_onnx(registry, specs, servers) as runners:
         if draws:
-            case["opsets"] = opsets_up_to(opsets, _oldest_taken(runners, note))
+            oldest, newest = _taken(runners, max(opsets.values()), note)
+            opsets = {name: min(opset, newest) for name, opset in opsets.items()}
+            case["opsets"] = opsets_up_to(opsets, oldest)
         if any(case.get(name) for name in ("rewrites", "edges", "forms")) and DIRECT in opsets:
             loads_files = any(registry.get(spec.name).loads_files for spec in specs)
             case["unrewritten"] = _unrewritten(runners, loads_files, opsets[DIRECT], note)
@@ -377,18 +379,19 @@ def _newest_taken(registry: BackendRegistry, spec: BackendSpec, newest: int) -> 
     return taken
 
 
-def _oldest_taken(runners: Sequence[BackendRunner], note: Note) -> int:
-    """The oldest opset that all of the backends take, found by running models.
+def _taken(runners: Sequence[BackendRunner], newest: int, note: Note) -> tuple[int, int]:
+    """The oldest and the newest opset that all of the backends take, found by running models.
 
-    Raises: RunnerError.
+    newest: that is in question. Raises: RunnerError.
     """
     oldest, _ = opset_range(DIRECT)
     for runner in runners:
-        taken = first_taken(runner, range(oldest, READ_FROM)) or READ_FROM
-        if taken > oldest:
-            note(f"{runner.spec.label} takes models from opset {taken} on")
-        oldest = max(oldest, taken)
-    return oldest
+        first = first_taken(runner, range(oldest, READ_FROM)) or READ_FROM
+        last = first_taken(runner, range(newest, READ_FROM - 1, -1)) or newest
+        if first > oldest or last < newest:
+            note(f"{runner.spec.label} takes models from opset {first} to {last}")
+        oldest, newest = max(oldest, first), min(newest, last)
+    return oldest, newest
 
 
 MOST_LANES = 16

@@ -277,11 +277,6 @@ def _statement(key: SupportKey, message: str) -> str:
     return refusal_statement(message.partition(": ")[2], key.operator)
 
 
-EXPECTED = 6.0
-"""How many models of an opset must have been taken if it was as likely as at the other opsets for
-none to mean that the opset is refused: by chance that happens with a probability of exp(-6)."""
-
-
 class VersionedKeys:
     """The keys of a campaign by exporter, operator and version."""
 
@@ -336,27 +331,3 @@ class VersionedKeys:
             older = key.with_exporter(writer(exporter, other))
             if other < opset and older in self._keys:
                 yield older
-
-
-class OpsetTally:
-    """How many models of each writer a backend has taken and refused."""
-
-    def __init__(self) -> None:
-        self._taken: Counter[str] = Counter()
-        self._refused: Counter[str] = Counter()
-
-    def add(self, made_by: str, refused: bool) -> None:
-        """Counts a test, unless its opset was given."""
-        if opset_of(made_by):
-            (self._refused if refused else self._taken)[made_by] += 1
-
-    def refused(self) -> dict[str, str]:
-        """The writers whose opset is refused as a whole, with the reason."""
-        taken, refused = self._taken.total(), self._refused.total()
-        reasons = {}
-        for name in sorted(self._refused.keys() - self._taken.keys()):
-            count = self._refused[name]
-            others = taken + refused - count
-            if others and count * taken / others >= EXPECTED:
-                reasons[name] = f"none of {count} models of opset {opset_of(name)} was taken"
-        return reasons
