@@ -41,7 +41,6 @@ from nnfuzz.feedback.support import (
     SupportEntry,
     VersionedKeys,
     answer_of,
-    refusal_statement,
     telling_line,
     wider,
 )
@@ -102,8 +101,6 @@ class Prober:
         self._open: set[SupportKey] = set()
         """Keys with a probe that is not answered yet."""
         self._asked: set[SupportKey] = set()
-        self._in_common: dict[str, tuple[int, set[str]]] = {}
-        """Words of refusals -> the number of tests, and the operators that all of them had."""
 
     # -- the queue ----------------------------------------------------------------------------
 
@@ -283,28 +280,13 @@ class Prober:
     ) -> list[SupportKey]:
         """The signatures of a refused test that may be the reason, since they never ran.
 
-        A refusal that names the operator of only one of the test's signatures is an answer on it,
-        and so is one in words of which only one of them has been in every test.
+        A refusal that names the operator of only one of the test's signatures is an answer on it.
         """
-        unknown = sorted({key for name in names for key in self.tables[name].undecided(keys)})
-        meant = named_in(sorted(keys), refusals) or self._shared(unknown, refusals[0], names)
+        meant = named_in(sorted(keys), refusals)
         if len(meant) == 1:
             self._apply_refusal(meant[0], refusals[0], names)
-        return [key for key in unknown if key in meant] or unknown
-
-    def _shared(
-        self, unknown: Sequence[SupportKey], refusal: str, names: Sequence[str]
-    ) -> list[SupportKey]:
-        """The signatures of operators that never ran and that every test had which was refused in
-        these words, from the third one on; they may be composed of the operator that is named.
-        """
-        entries = [entry for name in names for entry in self.tables[name].entries.items()]
-        ran = {key.operator for key, entry in entries if entry.status == OK}
-        operators, words = {key.operator for key in unknown} - ran, " ".join(names)
-        words = f"{words}: {refusal_statement(telling_line(refusal))}"
-        count, common = self._in_common.get(words, (0, operators))
-        self._in_common[words] = count + 1, common & operators
-        return [key for key in unknown if count > 1 and key.operator in common & operators]
+        unknown = sorted({key for name in names for key in self.tables[name].undecided(keys)})
+        return named_in(unknown, refusals) or unknown
 
     def _apply_refusal(self, key: SupportKey, refusal: str, names: Sequence[str]) -> None:
         """Records the refusal of a test whose only reason can be a signature."""

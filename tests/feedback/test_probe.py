@@ -190,24 +190,6 @@ def test_refusals_of_the_campaign_are_answers(prober):
     assert prober.refused()[KEYS[2]] == "toy: unsupported in a test: no Where"
 
 
-def test_what_all_tests_have_that_are_refused_in_the_same_words_is_asked_for():
-    """The compiler names an operator of which others are composed."""
-    names = ["Joined", "Foo", "Bar", "Baz", "Add"]
-    keys = [key(f"{name}(int8)->int8", "direct") for name in names]
-    prober = prober_of(keys)
-    text = [str(own.signature) for own in keys]
-    prober.learn([test(("ok", ""), signatures=text[4:])], 16)
-    for other in text[1:4]:
-        prober.learn(
-            [test(("unsupported", "no kernel of Pack"), signatures=[text[0], other, text[4]])],
-            16,
-            0,
-        )
-    prober.learn([], 16, 0)
-    assert prober.tables["toy"].entries[keys[0]].tries == 1
-    assert all(own not in prober.tables["toy"].entries for own in keys[1:4])
-
-
 def test_a_run_disproves_the_words_of_an_earlier_refusal(prober):
     prober.learn([test(("unsupported", "no Add"), signatures=SIGNATURES[:1])] * 2, 16, 0)
     prober.learn([test(("ok", ""), signatures=SIGNATURES[:1])], 16, 0)
