@@ -36,11 +36,11 @@ ALLOWED = {
 
 
 MOST_LINES = {
-    "nnfuzz": 54_500,
+    "nnfuzz": 55_000,
     "opspecs": 13_000,
     "backends": 2_800,
     "scripts": 4_500,
-    "tests": 33_700,
+    "tests": 34_000,
 }
 """Non-blank lines of Python by folder. Whoever needs more takes something out first."""
 

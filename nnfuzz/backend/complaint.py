@@ -121,6 +121,11 @@ class Complaint:
             return self
         return replace(self, subject=" ".join(words[at] for at in sorted(kept)), varies=True)
 
+    def with_words(self, words: Collection[str]) -> Complaint:
+        """The complaint with only those words of its subject that stay (Failure.steady_words)."""
+        kept = [word for word in self.subject.split() if normalise(word) in words]
+        return replace(self, subject=" ".join(kept), varies=True)
+
 
 _CONTEXT = re.compile(
     r"^(?:exception (?:from|encountered|occurred)|during|while|when|summary\b|note:|hint:"

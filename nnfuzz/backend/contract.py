@@ -255,8 +255,9 @@ class Backend(ABC):
     Which operators of them it has is asked by probes, and listed nowhere."""
     operators: ClassVar[tuple[str, ...]] = ()
     dtypes: ClassVar[tuple[str, ...]] = ()
-    """Operators of ONNX and dtypes that it takes, where it has few; nothing else is generated for
-    it. Empty: probes ask."""
+    ranks: ClassVar[tuple[int, ...]] = ()
+    """Operators of ONNX, dtypes and ranks that it takes, where it has few; nothing else is
+    generated for it. Empty: campaigns ask."""
     onnx_release: ClassVar[str | None] = None
     """The release of onnx that the compiler is built with or reads models by. What later releases
     added to older opsets is generated only for compilers that say they have it."""

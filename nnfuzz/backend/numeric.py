@@ -155,3 +155,8 @@ CONSIDERED = (
 """The habits that are looked for in every compiler: narrower types that hardware prefers, numbers
 in place of truth values, the saturation of SIMD instructions, and comparisons that pass over NaN.
 """
+WIDER = (
+    *(Deviation(dtype, "float32") for dtype in ("float16", "bfloat16")),
+    *(Deviation(dtype, "int32") for dtype in ("int8", "uint8", "int16", "uint16")),
+)
+"""Types that compilers hold in wider ones and return so."""

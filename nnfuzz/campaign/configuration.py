@@ -7,7 +7,7 @@ import platform
 import secrets
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ from nnfuzz.backend.registry import BackendRegistry, BackendSpec, plugin_name
 from nnfuzz.backend.runner import BackendRunner, CompilerServers, RunnerError, usable
 from nnfuzz.backend.target import DIRECT, ONNX
 from nnfuzz.base.setting import settings_of
-from nnfuzz.generate.config import ENGINES, dtype_weights
+from nnfuzz.generate.config import DTYPE_WEIGHTS, ENGINES, dtype_weights
+from nnfuzz.generate.interface import RANK_0
 from nnfuzz.generate.large import large_share
 from nnfuzz.ir.opset_imports import OWN_DOMAINS
 from nnfuzz.materialize.opsets import (
@@ -30,12 +31,13 @@ from nnfuzz.materialize.opsets import (
     opset_range,
     opsets_up_to,
 )
+from nnfuzz.operators.draw import Sizes
 from nnfuzz.records.config import CampaignConfig, ConfigError
 from nnfuzz.records.observer import Note, ignore
 from nnfuzz.records.settings import SETTINGS
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.settings import AIMED_FORMS, CaseSettings, digest, seed_files
-from nnfuzz.triage.survey import first_taken, not_taken
+from nnfuzz.triage.survey import first_taken, not_taken, refused_interface
 from nnfuzz.vary.faults.fault import NODES, SIZES
 
 Specs = Sequence[BackendSpec]
@@ -144,10 +146,14 @@ def make_config(
     case = {**_usual_shares(case), **case}
     with _readers_of_onnx(registry, specs, servers) as runners:
         if draws:
-            case["opsets"] = opsets_up_to(opsets, _oldest_taken(runners, note))
+            oldest, newest = _taken(runners, max(opsets.values()), note)
+            opsets = {name: min(opset, newest) for name, opset in opsets.items()}
+            case["opsets"] = opsets_up_to(opsets, oldest)
         if any(case.get(name) for name in ("rewrites", "edges", "forms")) and DIRECT in opsets:
             loads_files = any(registry.get(spec.name).loads_files for spec in specs)
             case["unrewritten"] = _unrewritten(runners, loads_files, opsets[DIRECT], note)
+        if not case.get("invalid"):
+            case |= _kept_away(runners, max(opsets.values()), case, note)
     for spec in specs:
         for level in rest.get("levels", ()):
             registry.get(spec.name).check_level(level)
@@ -309,6 +315,27 @@ def _unrewritten(
     return tuple(refused)
 
 
+def _kept_away(
+    runners: Sequence[BackendRunner], opset: int, case: Mapping[str, Any], note: Note
+) -> dict[str, Any]:
+    """The settings by which models have no inputs, outputs, dtypes and ranks that a backend refuses
+    as such. Raises: RunnerError.
+    """
+    sizes, refused = case.get("sizes", Sizes()), dict[str, None]()
+    ranks = set(range(len(sizes.max_dim)))
+    for runner in runners:
+        if own := refused_interface(runner, opset):
+            note(f"{runner.spec.label} refuses {', '.join(own)}: models are made without")
+        refused |= dict.fromkeys(own)
+        ranks &= set(runner.backend.ranks or ranks)
+    named = ranks - {0} if RANK_0 in refused else ranks
+    if len(named) < len(sizes.max_dim):
+        sizes = replace(sizes, ranks=tuple(sorted(named)))
+    inner = {kind: 0.0 for kind in refused if kind in DTYPE_WEIGHTS}
+    ends = tuple(kind for kind in refused if kind not in (*inner, RANK_0))
+    return {"interface": ends, "dtypes": {**inner, **case.get("dtypes", {})}, "sizes": sizes}
+
+
 def choose_opset(registry: BackendRegistry, specs: Specs, given: int | None, exporter: str) -> int:
     """The opset asked for, or the newest that suits the exporter and all backends.
 
@@ -352,18 +379,19 @@ def _newest_taken(registry: BackendRegistry, spec: BackendSpec, newest: int) -> 
     return taken
 
 
-def _oldest_taken(runners: Sequence[BackendRunner], note: Note) -> int:
-    """The oldest opset that all of the backends take, found by running models.
+def _taken(runners: Sequence[BackendRunner], newest: int, note: Note) -> tuple[int, int]:
+    """The oldest and the newest opset that all of the backends take, found by running models.
 
-    Raises: RunnerError.
+    newest: that is in question. Raises: RunnerError.
     """
     oldest, _ = opset_range(DIRECT)
     for runner in runners:
-        taken = first_taken(runner, range(oldest, READ_FROM)) or READ_FROM
-        if taken > oldest:
-            note(f"{runner.spec.label} takes models from opset {taken} on")
-        oldest = max(oldest, taken)
-    return oldest
+        first = first_taken(runner, range(oldest, READ_FROM)) or READ_FROM
+        last = first_taken(runner, range(newest, READ_FROM - 1, -1)) or newest
+        if first > oldest or last < newest:
+            note(f"{runner.spec.label} takes models from opset {first} to {last}")
+        oldest, newest = max(oldest, first), min(newest, last)
+    return oldest, newest
 
 
 MOST_LANES = 16

@@ -56,6 +56,7 @@ COMMANDS = {
     "verify": ("corpus.verify", "Run a folder of models against a compiler."),
     "rewrite": ("models.rewrite", "Rewrite a model into other ones that mean the same."),
     "backends": ("backends.backends", "List backends, and say how to get those that are missing."),
+    "init": ("init.init", "Write an adapter of a compiler of yours, with a test and a workflow."),
     "ops": ("ops.ops", "List the operators that models are made of; check their specs."),
     "bugs": ("bugs.bugs", "Keep bugs in a ledger: a folder for git."),
 }

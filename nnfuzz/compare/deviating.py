@@ -101,6 +101,12 @@ def deviating(
     return {n: replace(e, dtype=habits.working(e.dtype)) for n, e in exact.items()}
 
 
+def _held(dtype: DType, to: DType) -> Precision:
+    """The precision of values in another dtype; in a wider one, they may be rounded as before."""
+    own, other = PRECISIONS[dtype], PRECISIONS[to]
+    return replace(other, u=max(own.u, other.u), tiny=max(own.tiny, other.tiny))
+
+
 class _Habits:
     """Applies deviations to the precisions and intervals of a graph."""
 
@@ -109,7 +115,7 @@ class _Habits:
         ways = (TF32, NO_NAN)
         floats = [(dtype, DType(to)) for dtype, to in self._to if dtype.is_float and to not in ways]
         self._narrow: dict[DType, Precision] = {
-            dtype: max((PRECISIONS[to] for d, to in floats if d is dtype), key=lambda p: p.u)
+            dtype: max((_held(dtype, to) for d, to in floats if d is dtype), key=lambda p: p.u)
             for dtype, _ in floats
         }
 

@@ -25,8 +25,8 @@ REPORTED_GROWTH = 1.2  # of the number of refused signatures until it is reporte
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What an epoch does not generate. refused: written signatures and opsets. reasons: of those
-    that are new.
+    """What an epoch does not generate. refused: written signatures. reasons: of those that are
+    new.
     """
 
     refused: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ class Learner:
         """What the next epoch does not generate; None if that is as in the epoch before."""
         reasons, avoided = self._prober.refused(), self._throttle.avoided
         kept = {*reasons, *map(SupportKey.parse, self._config.case.refused)}
-        if stale := {key for key in self.refused - kept if key.operator}:
+        if stale := self.refused - kept:
             self._note(f"{_some(sorted(stale))}: supported after all, and generated again")
         new = self._new(reasons)
         self.refused = self.refused - stale | new.keys()
@@ -83,10 +83,8 @@ class Learner:
         avoided = {SupportKey.parse(row.item) for row in self._throttle.avoided}
         if not new or not self._prober.left(self.refused | new) - avoided:
             return {}
-        for key in sorted(key for key in new if not key.operator):
-            self._note(f"{key.exporter} is no longer drawn: {reasons[key]}")
         refused = self._prober.expanded(self.refused | new)
-        count = len([key for key in refused if key.operator and key.dtypes])
+        count = len([key for key in refused if key.dtypes])
         if count > REPORTED_GROWTH * self._reported:
             self._reported = count
             self._note(

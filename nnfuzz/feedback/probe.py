@@ -34,7 +34,6 @@ from nnfuzz.feedback.support import (
     NOTHING,
     OK,
     UNSUPPORTED,
-    OpsetTally,
     ProbeAnswer,
     ProbeAnswers,
     Statements,
@@ -85,7 +84,6 @@ class Prober:
         self._keep = keep
         self._known = frozenset(keys)
         self._versions = VersionedKeys(keys)
-        self._tallies = {name: OpsetTally() for name in levels}
         self._by_signature: dict[SupportKey, list[SupportKey]] = {}
         self._of_operator: dict[str, list[SupportKey]] = {}
         for key in keys:
@@ -231,9 +229,7 @@ class Prober:
         if answer.kind == UNSUPPORTED:
             statements.add(key, answer.message)
         undecided = table.add_answer(key, answer, 1 if general else INSTANCES)
-        if table.entries[key].refused:
-            statements.confirm(key)
-        elif answer.kind == OK:
+        if answer.kind == OK:
             statements.disprove(key)
         return undecided
 
@@ -257,10 +253,9 @@ class Prober:
         for test, keys in keyed:
             for name, levels in test.outcomes.items():
                 kinds = {outcome.kind for outcome in levels.values()}
-                if kinds and name in self.tables:
-                    self._tallies[name].add(test.exporter, kinds == {OutcomeKind.UNSUPPORTED})
-                    if kinds.issubset(_RAN):
-                        self.tables[name].add_run(keys)
+                if kinds and name in self.tables and kinds.issubset(_RAN):
+                    self.tables[name].add_run(keys)
+                    self._statements[name].disprove(*keys)
         for test, keys in keyed:
             for name, levels in test.outcomes.items():
                 refusals = [o.message for o in levels.values() if o.kind == OutcomeKind.UNSUPPORTED]
@@ -306,7 +301,7 @@ class Prober:
     # -- the tables for generation ------------------------------------------------------------
 
     def refused(self) -> dict[SupportKey, str]:
-        """Signatures and opsets that some backend refuses, with "backend: why"."""
+        """Signatures that some backend refuses, with "backend: why"."""
         reasons = {
             key: f"{name}: {why}"
             for name, table in self.with_inferred().items()
@@ -318,9 +313,6 @@ class Prober:
             for claim, why in claims.items():
                 if tried.isdisjoint(self._claimed.get(claim, ())):
                     reasons[claim] = f"{name}: {why}"
-        for name, tally in self._tallies.items():
-            for made_by, why in tally.refused().items():
-                reasons[SupportKey(made_by, "", "")] = f"{name}: {why}"
         return reasons
 
     def expanded(self, refused: Iterable[SupportKey]) -> set[SupportKey]:

@@ -222,8 +222,11 @@ def signature_keys(graph: GraphView, variables: Mapping[str, Sequence[int]]) -> 
     return keys
 
 
-CONFIRMED = 2
-"""A statement must have refused every model of so many signatures; then one model is enough."""
+CONFIRMED = 3
+"""A statement must have refused so many signatures of which no model runs; then one model is
+enough."""
+_COUNTED = re.compile(r"""(?:#|\bnode )\d+|"[^"]*"|'[^']*'""")
+"""Names and numbers of nodes."""
 _DTYPES = tuple(dtype.value for dtype in DType)
 
 
@@ -232,13 +235,13 @@ class Statements:
 
     def __init__(self) -> None:
         self._pending: dict[SupportKey, set[str]] = {}
-        self._confirmed: dict[str, set[SupportKey]] = {}
         self._disproved: set[str] = set()
         self._general: frozenset[str] = frozenset()
 
     def settle(self) -> None:
         """Updates the statements that `general` accepts; between two calls they do not change."""
-        often = {text for text, keys in self._confirmed.items() if len(keys) >= CONFIRMED}
+        counts = Counter(text for texts in self._pending.values() for text in texts)
+        often = {text for text, count in counts.items() if count >= CONFIRMED}
         self._general = frozenset(often - self._disproved)
 
     def general(self, key: SupportKey, message: str) -> bool:
@@ -249,7 +252,7 @@ class Statements:
         """Whether a general refusal names the operator of a signature, and neither a dtype nor a
         number, which may be a version.
         """
-        words = set(re.findall(r"\w+", message.partition(": ")[2]))
+        words = set(re.findall(r"\w+", _COUNTED.sub("", message.partition(": ")[2])))
         specific = {word for word in words if word in _DTYPES or any(map(str.isdigit, word))}
         about = key.operator in words and not specific - {key.operator}
         return about and self.general(key, message)
@@ -258,14 +261,10 @@ class Statements:
         """Records the refusal of a model whose only reason can be a signature."""
         self._pending.setdefault(key, set()).add(_statement(key, message))
 
-    def confirm(self, key: SupportKey) -> None:
-        """Records that every model of a signature was refused."""
-        for text in self._pending.pop(key, ()):
-            self._confirmed.setdefault(text, set()).add(key)
-
-    def disprove(self, key: SupportKey) -> None:
-        """Records that a model of a signature ran, so that its refusals were not general."""
-        self._disproved |= self._pending.pop(key, set())
+    def disprove(self, *keys: SupportKey) -> None:
+        """Records that a model with signatures ran, so that their refusals were not general."""
+        for key in keys:
+            self._disproved |= self._pending.pop(key, set())
 
 
 def refusal_statement(message: str, *operators: str) -> str:
@@ -276,11 +275,6 @@ def refusal_statement(message: str, *operators: str) -> str:
 def _statement(key: SupportKey, message: str) -> str:
     """The statement of a ProbeAnswer's message, whose own text begins behind the first ": "."""
     return refusal_statement(message.partition(": ")[2], key.operator)
-
-
-EXPECTED = 6.0
-"""How many models of an opset must have been taken if it was as likely as at the other opsets for
-none to mean that the opset is refused: by chance that happens with a probability of exp(-6)."""
 
 
 class VersionedKeys:
@@ -337,27 +331,3 @@ class VersionedKeys:
             older = key.with_exporter(writer(exporter, other))
             if other < opset and older in self._keys:
                 yield older
-
-
-class OpsetTally:
-    """How many models of each writer a backend has taken and refused."""
-
-    def __init__(self) -> None:
-        self._taken: Counter[str] = Counter()
-        self._refused: Counter[str] = Counter()
-
-    def add(self, made_by: str, refused: bool) -> None:
-        """Counts a test, unless its opset was given."""
-        if opset_of(made_by):
-            (self._refused if refused else self._taken)[made_by] += 1
-
-    def refused(self) -> dict[str, str]:
-        """The writers whose opset is refused as a whole, with the reason."""
-        taken, refused = self._taken.total(), self._refused.total()
-        reasons = {}
-        for name in sorted(self._refused.keys() - self._taken.keys()):
-            count = self._refused[name]
-            others = taken + refused - count
-            if others and count * taken / others >= EXPECTED:
-                reasons[name] = f"none of {count} models of opset {opset_of(name)} was taken"
-        return reasons

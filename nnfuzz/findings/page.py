@@ -94,9 +94,6 @@ class CampaignReader:
         self._folders: dict[str, tuple[int, JsonObject]] = {}
         self._began = 0.0
 
-    def _grave(self, row: FindingRow) -> bool:
-        return not row.severity or Severity(row.severity).rank <= self._least.rank
-
     def read(self, live: bool = False) -> CampaignPage:
         """live: whether the page is made again while the campaign runs. Raises: Unreadable."""
         missing: list[str] = []
@@ -106,7 +103,7 @@ class CampaignReader:
                 self._statistics.add(row)
                 self._last = (at, row.index)
             found: list[FindingRow] = whole_or([], store.findings, "the findings", missing)
-            found = [row for row in found if self._grave(row)]
+            found = [row for row in found if self._least.admits(row.severity)]
             config = whole_or({}, lambda: dict(store.config()), "the settings", missing)
             events = whole_or({}, store.events.counts, "the events", missing)
             buckets = whole_or({}, store.occurrences.buckets, "the counts of failures", missing)

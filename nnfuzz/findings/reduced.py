@@ -43,7 +43,14 @@ from nnfuzz.triage.headline import innermost_line, only_at, operators_text, sent
 from nnfuzz.triage.keys import Key, KeyKind, KnownFailures, error_keys, unread_keys
 from nnfuzz.triage.mismatch import largest_operand
 from nnfuzz.triage.pattern import RESULT, as_written, operator_types
-from nnfuzz.triage.signature import EVERYWHERE, OPTIMISED, HabitDetails, digest_of, wrong_of
+from nnfuzz.triage.signature import (
+    EVERYWHERE,
+    HABITS,
+    OPTIMISED,
+    HabitDetails,
+    digest_of,
+    wrong_of,
+)
 
 
 def reduce_folder(
@@ -220,11 +227,17 @@ def reduced_finding(finding: Finding, problem: Problem, done: CaseReduction) -> 
         reduction=done.figures,
         diagnosis=done.diagnosis,
     )
+    outcomes, words = done.best.outcomes, done.failure.steady_words
+    if words:
+        outcomes = tuple(
+            replace(o, complaint=o.complaint.with_words(words)) if o.complaint else o
+            for o in outcomes
+        )
     return replace(
         finding,
         failure=done.failure,
         case=done.case,
-        outcomes=done.best.outcomes,
+        outcomes=outcomes,
         backend=problem.backend,
         verdict=done.best.verdict,
         blame=done.best.blame(done.failure),
@@ -254,9 +267,11 @@ def doubts(folder: Path, finding: Finding, registry: BackendRegistry) -> str:
         return ""
     home = home_of(registry.get(spec.name), spec.release)
     command = [str(home.python) if home else sys.executable, str(script.resolve())]
-    codes = [_exit_code(command, {})]
+    # What the script says has to be on PYTHONPATH is where this process has it.
+    here = {} if home else {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    codes = [_exit_code(command, here)]
     if codes == [FIXED]:
-        codes += [_exit_code(command, {"MALLOC_PERTURB_": poison}) for poison in POISONS]
+        codes += [_exit_code(command, {**here, "MALLOC_PERTURB_": poison}) for poison in POISONS]
     if codes[0] == CANNOT:
         return f"{SCRIPT} cannot run here"
     failed = sum(code not in (FIXED, CANNOT) for code in codes)
@@ -323,6 +338,7 @@ def keys_of(finding: Finding, cause: Cause, symptoms: Symptoms) -> frozenset[Key
     if cause.hash != cause.own:
         return frozenset(keys)
     failure, parts, graph = finding.failure, cause.parts, cause.graph
+    keys |= {Key(KeyKind.HABIT, f"{failure.compiler} {habit}") for habit in parts.get(HABITS, ())}
     if "message" in parts:
         first = next((o for o in finding.outcomes if o.target in failure.targets), None)
         line = innermost_line(first.traceback) if first else ""

@@ -305,9 +305,11 @@ def _seen(finding: Finding, by_nnfuzz: bool) -> list[tuple[str, str]]:
             module, _, name = outcome.error_type.rpartition(".")
             complaint = outcome.complaint
             said = complaint.subject if complaint and complaint.varies else outcome.message
-            words = re.findall(_WORD, re.sub(_VARYING, " ", said))
+            raised = outcome.traceback.rpartition(f"\n{outcome.error_type}: ")[2].strip()
             name = name if by_nnfuzz or not module.startswith("nnfuzz.") else ValueError.__name__
-            seen[name, " ".join(words[:_MOST_WORDS])] = None
+            for spoken in (said, raised or said):  # Backend.console may have taken its place
+                words = re.findall(_WORD, re.sub(_VARYING, " ", spoken))
+                seen[name, " ".join(words[:_MOST_WORDS])] = None
     return [*seen]
 
 

@@ -274,7 +274,9 @@ class Growth:
     def _small(
         self, types: Sequence[TensorType], env: dict[Var, int], memo: dict[Any, Any]
     ) -> bool:
-        most = self.config.sizes.max_numel
+        most, ranks = self.config.sizes.max_numel, self.config.sizes.ranks
+        if ranks and not all(t.rank in ranks for t in types):
+            return False
         return not [t for t in types if _elements(t, env, memo) > most]
 
     def _spares(

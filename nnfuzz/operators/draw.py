@@ -24,7 +24,8 @@ class Sizes:
     first tensor of a graph, if its rank admits so many.
     powers: probability that the direct engine draws a power of two or a neighbour of one. again:
     probability that it repeats one of the last few sizes (a compiler that confuses two axes is
-    caught only if both sizes are valid). empty: probability that a fresh dimension is 0.
+    caught only if both sizes are valid). empty: probability that a fresh dimension is 0. ranks:
+    those that values may have; none named: all.
     """
 
     max_dim: tuple[int, ...] = (1, 512, 96, 48, 32, 12, 8)
@@ -35,6 +36,7 @@ class Sizes:
     powers: float = 0.0
     again: float = 0.0
     empty: float = 0.0
+    ranks: tuple[int, ...] = ()
 
     def dim(self, rank: int) -> int:
         """The largest dimension of a tensor of that rank."""

@@ -24,6 +24,7 @@ LIMITS = (
     "workers",
     "ray",
     "reduce",
+    "severity",
     "known",
 )
 PROBED = 0.1

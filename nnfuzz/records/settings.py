@@ -26,6 +26,7 @@ from nnfuzz.base.setting import (
 )
 from nnfuzz.records.schedule import FIRST, LONGEST
 from nnfuzz.testcase.settings import EXCLUDE_DTYPES, CaseSettings
+from nnfuzz.triage.severity import Severity
 
 FIRST_SECONDS = 10.0
 """The time for questions before the first test, where nothing ends a campaign."""
@@ -108,6 +109,14 @@ class CampaignSettings:
         "merge those that are the same",
         REPORTED,
         YES_OR_NO,
+    )
+    severity: str = setting(
+        Severity.ZEROS.value,
+        f"Report findings as grave as this and graver ones: {', '.join(Severity)}. What is not "
+        "reduced yet may turn out to be graver, and is reported",
+        REPORTED,
+        Kind("LEAST", f"one of {', '.join(Severity)}", lambda text: Severity(text).value),
+        said="all",
     )
     throttle: int = setting(
         5,

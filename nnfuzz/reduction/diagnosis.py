@@ -22,7 +22,7 @@ from nnfuzz.reduction.known import causing, in_full
 from nnfuzz.reduction.trials import Trials
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.cause import Cause, Symptoms, type_key, wrong_fact
-from nnfuzz.triage.keys import UNBOUND, Claim, Hypothesis, Key, KeyKind
+from nnfuzz.triage.keys import NAN, UNBOUND, Claim, Hypothesis, Key, KeyKind
 from nnfuzz.triage.mismatch import wrong_outputs
 from nnfuzz.triage.pattern import (
     data_operators,
@@ -124,6 +124,8 @@ def _own(
         if claimed
         for same in _in_family(trials, operator, claimed)
     }
+    if any((h.claim, h.detail) == (Claim.IGNORES, NAN) for h in explanations):
+        keys.add(Key(KeyKind.HABIT, f"{failure.compiler} ignores {NAN}"))
     if wordless(failure.signature.details):
         keys |= _of_death(trials, question, best, failure)
     if maker := _maker_at_fault(trials, question, best, failure):

@@ -31,7 +31,7 @@ from nnfuzz.reduction.candidate import Explained, differences
 from nnfuzz.reduction.edit import READERS
 from nnfuzz.reduction.subject import Inapplicable, Subject, declaration, rebuilt, restricted
 from nnfuzz.reduction.values import simpler_values
-from nnfuzz.triage.keys import Claim, Hypothesis
+from nnfuzz.triage.keys import NAN, Claim, Hypothesis
 from nnfuzz.triage.pattern import schema_defaults
 
 Arrays = Mapping[str, np.ndarray]
@@ -43,8 +43,8 @@ SMALL = 10
 """Operators of a family of which one without words stands for another: larger ones have little in
 common."""
 _NUMERIC = tuple(h for h in CONSIDERED if h.dtype != DType.BOOL.value and h.to != NO_NAN)
-"""One operator that returns numbers for truth values, or passes over NaN, shows no habit of the
-compiler."""
+"""One operator that returns numbers for truth values shows no habit of the compiler."""
+_NO_NAN = tuple(h for h in CONSIDERED if h.to == NO_NAN)
 MOST_NODES = 3
 """A larger graph is not reduced: what it computes has too many explanations."""
 
@@ -92,6 +92,8 @@ def consistent(
     if not hypotheses:
         habits = (h for h in _NUMERIC if _deviates(h, subject, truth, outputs))
         hypotheses = [Hypothesis.of_habit(habit) for habit in itertools.islice(habits, 1)]
+    if not hypotheses and any(_deviates(h, subject, truth, outputs) for h in _NO_NAN):
+        hypotheses = [Hypothesis(Claim.IGNORES, subject.graph.nodes[-1].op.name, NAN)]
     if not hypotheses and all(m.kind is MismatchKind.DTYPE for m in wrong):
         operator = subject.graph.nodes[-1].op.name
         beside = ", with wrong values" if _wrong_beside(truth, outputs) else ""

@@ -32,6 +32,7 @@ from nnfuzz.store.database import FILE, Database, StoreError, Table, remove
 from nnfuzz.store.failures import Occurrences, ReductionTable, Signatures
 from nnfuzz.store.suspicions import Suspicions, by_value, merged
 from nnfuzz.testcase.identity import TestId
+from nnfuzz.triage.severity import Severity
 
 __all__ = ["FILE", "MOST_FAULTS", "Store", "StoreError"]
 MOST_UNKEPT = 100  # tests until rows are kept for good
@@ -192,11 +193,15 @@ class Store(Database):
         """Returns all unique findings in the order of nnfuzz.store.suspicions.by_value.
 
         Signatures that have the same cause after reduction are one finding, and so are those that
-        are not reduced and may have the same (nnfuzz.store.suspicions).
+        are not reduced and may have the same (nnfuzz.store.suspicions). What the setting severity
+        leaves out is missing.
         """
         rows, reductions = self.signatures.rows(), self.reductions.rows()
         suspicions = Suspicions.of(rows, self.restraints.ever_avoided(), self.signatures.items())
-        return by_value(suspicions.merged(merged(rows, reductions, self.reductions.suspects())))
+        found = by_value(suspicions.merged(merged(rows, reductions, self.reductions.suspects())))
+        config = self.config()
+        least, early = Severity(config.get("severity", Severity.ZEROS)), not config.get("reduce")
+        return [r for r in found if not (early or r.cause) or least.admits(r.severity)]
 
     def set_habits(self, habits: Mapping[str, Habits]) -> None:
         """Keeps the habits of compilers (nnfuzz.backend.numeric), by backend."""

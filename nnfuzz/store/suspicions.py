@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.records.rows import AvoidedRow, FindingRow, ReductionRow
-from nnfuzz.triage.keys import grouped
+from nnfuzz.triage.keys import KeyKind, grouped
 from nnfuzz.triage.severity import Severity
 from nnfuzz.triage.signature import Failure, digest_of, operators_of, wrong_of
 
@@ -159,13 +159,15 @@ def _one(group: list[FindingRow], reduced: Mapping[str, ReductionRow]) -> Findin
     )
     if (done := reduced.get(first.signature)) is None:
         return whole
+    habit = any(key.kind is KeyKind.HABIT for key in done.all_keys)
+    shown = certain if habit else certain[:1]  # of a habit a table of operators, which grows
     return replace(
         whole,
         title=done.title,
         party=done.accused or first.party,
         severity=done.severity or first.severity,
         cause=done.cause,
-        pattern=done.pattern,
+        pattern="; ".join(dict.fromkeys(reduced[row.signature].pattern for row in shown)),
         nodes=(done.before, done.after),
     )
 

@@ -53,6 +53,7 @@ class CaseConfig(CaseSettings):
     reduction tries last; 0 where the opset is given.
     drawn: in such a configuration, all opsets that are drawn for its exporter.
     among: how many exporters there are, where only one of them is looked at.
+    interface: kinds of inputs and outputs that a backend refuses (nnfuzz.generate.interface).
     refused: written signatures (nnfuzz.ir.support_key) that a chosen backend does not support.
     avoid: signatures and edges that are left out since their failures are known.
     unrestrained: the share of the tests that do not keep to `avoid`.
@@ -70,6 +71,7 @@ class CaseConfig(CaseSettings):
     newest: int = 0
     drawn: tuple[int, ...] = ()
     among: int = 1
+    interface: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
     avoid: tuple[str, ...] = ()
     unrestrained: float = 0.02
@@ -108,13 +110,8 @@ class CaseConfig(CaseSettings):
         return replace(self, exporter=exporter, opset=opset, others=tuple(others))
 
     def drawing(self, exporter: str) -> tuple[int, ...]:
-        """The opsets that are drawn for an exporter, the newest first, without those that a backend
-        refuses as a whole unless it refuses all; none where the opset is given.
-        """
-        every = sorted(self.opsets.get(exporter, ()), reverse=True)
-        refused = set(self.refused)
-        left = tuple(o for o in every if str(opset_key(exporter, o)) not in refused)
-        return left or tuple(every)
+        """The opsets that are drawn for an exporter, the newest first; none where one is given."""
+        return tuple(sorted(self.opsets.get(exporter, ()), reverse=True))
 
     def writers(self, exporter: str) -> tuple[str, ...]:
         """The exporter at each opset that is drawn, the newest first; itself if none is drawn."""
@@ -150,11 +147,6 @@ class CaseConfig(CaseSettings):
         return read(cls, data)
 
 
-def opset_key(exporter: str, opset: int) -> SupportKey:
-    """The key of everything that an exporter writes at an opset: a backend may refuse all of it."""
-    return SupportKey(writer(exporter, opset), "", "")
-
-
 def _of(name: str, keys: Iterable[str]) -> tuple[str, ...]:
     """The keys that hold for an exporter or a writer, without its name; and those of the same
     exporter at the opset of a writer and at newer ones as they are: which of them hold depends on
@@ -165,7 +157,7 @@ def _of(name: str, keys: Iterable[str]) -> tuple[str, ...]:
     for key in map(SupportKey.parse, keys):
         if key.exporter in ("", exporter):
             own.append(str(key.signature))
-        elif key.operator and exporter_of(key.exporter) == exporter:
+        elif exporter_of(key.exporter) == exporter:
             own += [str(key)] if opset_of(key.exporter) >= opset else []
     return tuple(own)
 

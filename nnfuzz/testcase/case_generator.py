@@ -18,6 +18,7 @@ from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.engine import Generated, Kept
 from nnfuzz.generate.engines import engine
 from nnfuzz.generate.focus import focused_weights
+from nnfuzz.generate.interface import fitted, is_taken
 from nnfuzz.generate.turns import CoverageTarget, CoverageTargets
 from nnfuzz.inputs.search import DRAWS_ONLY, Found, NotFound, SearchConfig, search
 from nnfuzz.ir.graph import Graph
@@ -82,7 +83,7 @@ class CaseGenerator:
         self.seed = seed
         self.config = config
         self.specs = specs_of(config, parts.registry)
-        self.exporters = parts.exporters
+        self.exporters, self.registry = parts.exporters, parts.registry
         weights = operator_weights(config, self.specs)
         if config.focus:
             weights = focused_weights(weights, self.specs, config.focus)
@@ -296,7 +297,10 @@ class _Making:
         draft = CaseDraft(made.graph, config.exporter, variations=self.plan.variations)
         for variation in self.variations:
             draft = variation.grown(draft, self.plan, made, self.rng)
-        draft = replace(draft, graph=writable_part(draft.graph, config.opset))
+        graph = writable_part(draft.graph, config.opset)
+        if not is_taken(graph, config.interface):
+            graph = fitted(graph, config.interface, self.generator.registry.get)
+        draft = replace(draft, graph=graph)
         self.test.check(draft.graph)
         self.case.graph = draft.graph
         return draft

@@ -195,10 +195,10 @@ def _parts(failure: Failure, graph: GraphView, symptoms: Symptoms) -> JsonObject
     """What a reduced failure shares with others of the same cause.
 
     A pass of the optimiser that localisation accuses is the cause of its wrong results, in whatever
-    pattern and at whatever level, and of an error with its words: a pass that raises in two ways
-    has two faults. Misused memory is known by operators and the stage. Else an error is known by
-    what nnfuzz.triage.cause makes of it, a mismatch of one operator by that operator and by whether
-    digits or everything is wrong, one of several by
+    pattern and at whatever level, apart from those of another shape or dtype, and of an error with
+    its words: a pass that raises in two ways has two faults. Misused memory is known by operators
+    and the stage. Else an error is known by what nnfuzz.triage.cause makes of it, a mismatch of one
+    operator by that operator and by whether digits or everything is wrong, one of several by
     operators, edges and classes of dtypes.
     """
     parts = {k: v for k, v in failure.signature.parts.items() if k not in ("operators", SWITCHES)}
@@ -207,7 +207,8 @@ def _parts(failure: Failure, graph: GraphView, symptoms: Symptoms) -> JsonObject
     elif symptoms.passes:
         message, kind = parts.get("message", ""), failure.kind.value
         parts = {"passes": sorted(symptoms.passes), "kind": kind}
-        parts |= _rewrite(message, graph, symptoms)
+        wrong = wrong_of(failure.signature.details)
+        parts |= _rewrite(message, graph, symptoms) | ({RESULT: wrong} if wrong in _TYPES else {})
     elif failure.kind is OutcomeKind.MISMATCH:
         parts |= _mismatch(failure, graph, symptoms)
     elif corrupted(failure.signature.details):

@@ -32,7 +32,7 @@ _RUNTIMES = (
     r"|start_thread|_nl_load_domain.*|mem(?:cpy|move|set|cmp)|strn?(?:len|cpy|cmp|cat|dup)|(?:m|c|re)alloc"
     r"|free",
     r"std::.*|__gnu_cxx::.*|operator (?:new|delete).*|operator\(\)|absl::.*|google::.*",
-    r"<.*|rust_\w+|rustc\w*|(?:backtrace|anyhow|eyre|std_\w+|pyo3|tokio)::.*"
+    r"<.*|(?:__rustc::)?rust_\w+|rustc\w*|(?:backtrace|anyhow|eyre|std_\w+|pyo3|tokio)::.*"
     r"|core::(?:panicking|result|option|ops|fmt|iter|slice|str|num|ptr|mem|array|intrinsics)::.*"
     r"|alloc::(?:alloc|boxed|collections|fmt|raw_vec|rc|slice|str|string|sync|vec)::.*",
     r"runtime\.\w.*|main\.main|reflect\..*|syscall\..*|panic",

@@ -50,6 +50,7 @@ class Claim(Enum):
     OTHER = "{detail}"
 
 
+NAN = "NaN"
 UNBOUND = (Claim.ALL_CONSTANTS, Claim.SATURATES, Claim.TF32, Claim.COMPUTED_IN)
 """Claims that name no operator."""
 
@@ -81,7 +82,7 @@ class Hypothesis:
     def of_habit(cls, habit: Deviation) -> Hypothesis:
         """That a compiler's habit explains the result."""
         if habit.to == NO_NAN:
-            return cls(Claim.IGNORES, habit.dtype, "NaN")
+            return cls(Claim.IGNORES, habit.dtype, NAN)
         if habit.to in (SATURATES, TF32):
             return cls(Claim.TF32 if habit.to == TF32 else Claim.SATURATES, habit.dtype)
         return cls(Claim.COMPUTED_IN, habit.dtype, habit.to)
@@ -121,6 +122,7 @@ class KeyKind(StrEnum):
     """What a key is about, with its weight."""
 
     CAUSE = "cause"  # the hash of the cause, or of one that was found to be the same
+    HABIT = "habit"  # what operators do alike: one finding with all of them, each known by itself
     FRAME = "frame"  # innermost function of the compiler in a crash
     CALLER = "caller"  # what called it; says nothing unless the frame is no place
     CLAUSE = "clause"  # what a message says last
@@ -255,8 +257,9 @@ def is_known_cause(one: Collection[Key], known: Collection[Key]) -> bool:
 
     Stricter than `have_one_cause`, since a finding that is wrongly known is lost, and since there
     are no other findings to show which hints every error of the compiler has: where both name
-    places in its source and no place is in both, other hints do not count.
+    places in its source and no place is in both, other hints do not count. Nor do habits.
     """
+    one = [key for key in one if key.kind is not KeyKind.HABIT]
     own, theirs = ({k for k in keys if k.kind is KeyKind.LOCATION} for keys in (one, known))
     if own and theirs and own.isdisjoint(theirs):
         one = [key for key in one if key.is_decisive]

@@ -30,6 +30,10 @@ class Severity(StrEnum):
     def rank(self) -> int:
         return [*Severity].index(self)
 
+    def admits(self, found: str) -> bool:
+        """Whether a finding is as grave as this; "", which is not known yet, is."""
+        return not found or Severity(found).rank <= self.rank
+
     @classmethod
     def of(
         cls,

@@ -274,13 +274,18 @@ class Failure:
         return frozenset(parts.get("message", "").split() if parts.get("varies") else ())
 
     def with_words(self, words: Collection[str]) -> Failure:
-        """The failure with only these words in its message; unchanged if no words are given."""
+        """The failure with only these words in its message, and none of the others in its title;
+        unchanged if no words are given.
+        """
         parts = self.signature.parts
         if not words or not parts.get("message"):
             return self
-        kept = " ".join(word for word in parts["message"].split() if word in words)
+        message = parts["message"].split()
+        gone = {*message} - {*words}
+        kept = " ".join(word for word in message if word in words)
         parts = {**parts, "message": kept, "varies": True}
-        return replace(self, signature=Signature(digest_of(parts), self.signature.title, parts))
+        shown = (word for word in self.signature.title.split() if normalise(word) not in gone)
+        return replace(self, signature=Signature(digest_of(parts), " ".join(shown), parts))
 
     @property
     def folder_name(self) -> str:

@@ -7,6 +7,7 @@ Tiny models of these operators, which return their input unchanged, distinguish 
 
 from __future__ import annotations
 
+import itertools
 import math
 import secrets
 import time
@@ -14,16 +15,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from nnfuzz.backend.contract import Backend, OutputError
-from nnfuzz.backend.numeric import CONSIDERED, NO_NAN, SATURATES, TF32, Deviation
+from nnfuzz.backend.numeric import CONSIDERED, NO_NAN, SATURATES, TF32, WIDER, Deviation
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.runner import AdapterFault, BackendRunner
 from nnfuzz.backend.target import ONNX
+from nnfuzz.generate.interface import INPUT, OUTPUT, RANK_0
 from nnfuzz.ir.dtypes import DType
 
 Arrays = Mapping[str, np.ndarray]
@@ -35,7 +36,7 @@ LEAST_SECONDS, HANGS = 1.0, 20.0
 """A model counts as a hang after LEAST_SECONDS and HANGS times the longest time of those before."""
 FIRST_SECONDS = 5.0
 """Limit for the first model, which loads the compiler; it doubles until a model has returned."""
-OPSET, IR_VERSION = 17, 8
+OPSET = 17
 
 
 def patience(usual: float) -> float:
@@ -50,8 +51,8 @@ def survey(run: Run) -> tuple[Deviation, ...]:
     the elementary operators that the compiler takes.
     """
     habits: list[Deviation] = []
-    for dtype in dict.fromkeys(habit.dtype for habit in CONSIDERED):
-        considered = [habit for habit in CONSIDERED if habit.dtype == dtype]
+    for dtype in dict.fromkeys(habit.dtype for habit in (*CONSIDERED, *WIDER)):
+        considered = [habit for habit in (*CONSIDERED, *WIDER) if habit.dtype == dtype]
         rounding = [habit for habit in considered if habit.to not in (TF32, SATURATES, NO_NAN)]
         operators = LOGICAL if dtype == DType.BOOL.value else OPERATORS
         habits += _observed(run, rounding, operators, _numbers(dtype))
@@ -226,11 +227,12 @@ def _fits(
 ) -> bool:
     """Whether a habit explains a result.
 
-    The result must be wrong or of the narrower dtype, and every wrong element must be one that the
+    The result must be wrong or of the other dtype, and every wrong element must be one that the
     habit changes. truth, result: shape of x.
     """
-    off = _wrong(truth, result)
-    narrower = result.dtype != truth.dtype and result.dtype.name == habit.to
+    if result.dtype.name not in (truth.dtype.name, habit.to):
+        return False
+    off, narrower = _wrong(truth, result), result.dtype.name == habit.to
     lost = _lost(habit, x, addend)
     if DType(habit.dtype).is_float:
         room = 4 * _roundoff(habit.to) * np.abs(truth.astype(np.float64))
@@ -283,31 +285,34 @@ def _limits(dtype: str) -> np.ndarray:
 @cache
 def _model(operator: str, dtype: str, shape: tuple[int, ...]) -> bytes:
     """A serialized ONNX model of one operator, y = operator(x, w), of one dtype."""
-    from onnx import helper
-
-    return _serialized(helper.make_node(operator, ["x", "w"], ["y"]), dtype, dtype, shape)
+    own = _typed(dtype, shape)
+    return _parsed(OPSET, f"{own} x, {own} w", f"{own} y", f"y = {operator} (x, w)")
 
 
 @cache
 def _cast(source: str, dtype: str, shape: tuple[int, ...]) -> bytes:
     """A serialized ONNX model of a Cast, y = dtype(x)."""
-    from onnx import helper
-
-    to = helper.np_dtype_to_tensor_dtype(DType(dtype).numpy)
-    return _serialized(helper.make_node("Cast", ["x"], ["y"], to=to), source, dtype, shape)
+    step = f"y = Cast <to = {DType(dtype).onnx}> (x)"
+    return _parsed(OPSET, f"{_typed(source, shape)} x", f"{_typed(dtype, shape)} y", step)
 
 
-def _serialized(node: Any, source: str, dtype: str, shape: tuple[int, ...]) -> bytes:
-    """A serialized model of one node. source, dtype: dtypes of its inputs and of its output."""
-    from onnx import helper
+def _typed(dtype: str, shape: Sequence[int]) -> str:
+    """A type in the text form of ONNX."""
+    from onnx import TensorProto
 
-    types = [helper.np_dtype_to_tensor_dtype(DType(t).numpy) for t in (source, dtype)]
-    inputs = [helper.make_tensor_value_info(name, types[0], shape) for name in node.input]
-    output = helper.make_tensor_value_info(node.output[0], types[1], shape)
-    graph = helper.make_graph([node], "survey", inputs, [output])
-    opsets = [helper.make_opsetid("", OPSET)]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
-    return model.SerializeToString()
+    name = TensorProto.DataType.Name(DType(dtype).onnx).lower()
+    return f"{name}[{', '.join(map(str, shape))}]" if shape else name
+
+
+def _parsed(opset: int, inputs: str, outputs: str, nodes: str, weights: str = "") -> bytes:
+    """A serialised model, from parts in the text form of ONNX."""
+    from onnx import parser
+
+    from nnfuzz.materialize.protos import ir_version
+
+    head = f'<ir_version: {ir_version(opset)}, opset_import: ["" : {opset}]>'
+    text = f"{head} asked ({inputs}) => ({outputs}) <{weights}> {{ {nodes} }}"
+    return parser.parse_model(text.replace("<>", "")).SerializeToString()
 
 
 def first_taken(runner: BackendRunner, opsets: Iterable[int]) -> int | None:
@@ -324,13 +329,61 @@ def first_taken(runner: BackendRunner, opsets: Iterable[int]) -> int | None:
 
 def plain_model(opset: int) -> bytes:
     """A serialised model, y = Relu(x)."""
-    from onnx import TensorProto, helper
+    return _parsed(opset, "float[1] x", "float[1] y", "y = Relu (x)")
 
-    from nnfuzz.materialize.protos import model
 
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy")
-    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "plain", [x], [y])
-    return model(graph, opset).SerializeToString()
+def refused_interface(runner: BackendRunner, opset: int) -> tuple[str, ...]:
+    """The kinds of inputs and outputs with which the least optimised level refuses models, such as
+    "input int64" or "output rank 0"; and the dtype or rank alone, before these, where it refuses
+    such values inside of models as well. Raises: RunnerError.
+    """
+    level = runner.backend.default_levels()[0]
+
+    def outcome(kinds: Sequence[str], path: str) -> Outcome:
+        (one,) = runner.run(*_along(path, kinds, opset), [level])
+        return one
+
+    def suspects(kinds: Sequence[str]) -> Iterator[str]:
+        """Of the kinds those that are refused as input and output of one model."""
+        one, half = outcome(kinds, "KFK"), len(kinds) // 2
+        if one.kind is OutcomeKind.UNSUPPORTED and not half:
+            yield from kinds
+        elif not one.ok and half:
+            yield from (*suspects(kinds[:half]), *suspects(kinds[half:]))
+
+    found: list[str] = []
+    for kind in suspects([*(d.text for d in DType if d is not DType.FLOAT32), RANK_0]):
+        if not outcome([kind], "KK").ok:  # else it lacks conversions alone
+            paths = {"FKF": kind, "KF": f"{INPUT} {kind}", "FK": f"{OUTPUT} {kind}"}
+            each = {name: outcome([kind], path).kind for path, name in paths.items()}
+            found += [name for name, own in each.items() if own is OutcomeKind.UNSUPPORTED]
+    return tuple(found)
+
+
+def _along(path: str, kinds: Sequence[str], opset: int) -> tuple[bytes, Arrays]:
+    """A serialised model that takes a value of each dtype or rank along a path: F is a float32
+    vector, and K has the dtype or rank. With its inputs.
+    """
+    nodes: list[str] = []
+    ends: dict[int, list[str]] = {0: [], -1: []}
+    arrays: dict[str, np.ndarray] = {}
+    for k, kind in enumerate(kinds):
+        dtype = DType.FLOAT32 if kind == RANK_0 else DType(kind)
+        types = {"F": "float[2]", "K": _typed(dtype.value, (2,))}
+        steps = {"FK": f"Cast <to = {dtype.onnx}> (", "KF": "Cast <to = 1> (", "KK": "Identity ("}
+        if kind == RANK_0:
+            types["K"] = "float"
+            steps = {"FK": "ReduceMax <keepdims = 0> (", "KF": "Add (two, ", "KK": "Neg ("}
+        names = [f"v{k}_{i}" for i in range(len(path))]
+        for (x, y), step in zip(itertools.pairwise(names), map("".join, itertools.pairwise(path))):
+            nodes.append(f"{y} = {steps[step]}{x})")
+        for i, own in ends.items():
+            own.append(f"{types[path[i]]} {names[i]}")
+        array = np.ones(2, np.float32 if path[0] == "F" else dtype.numpy)
+        arrays[names[0]] = array[0, ...] if types[path[0]] == "float" else array
+    weights = "float[2] two = {2, 2}" if any("two" in node for node in nodes) else ""
+    inputs, outputs = map(", ".join, ends.values())
+    return _parsed(opset, inputs, outputs, " ".join(nodes), weights), arrays
 
 
 def not_taken(runner: BackendRunner, opset: int) -> tuple[str, ...]:
@@ -348,23 +401,10 @@ def not_taken(runner: BackendRunner, opset: int) -> tuple[str, ...]:
         (outcome,) = runner.run(model, inputs, [level])
         return outcome.ok
 
-    plain = _plain_for_rewrites(opset)
+    nodes = "r = Relu (x) y = Add (r, w) m = Add (n, n)"
+    inputs, outputs = "float[2, 3] x, int64[1] n", "float[2, 3] y, int64[1] m"
+    plain = _parsed(opset, inputs, outputs, nodes, "float[2, 3] w = {1, 1, 1, 1, 1, 1}")
     if not runs(plain):
         return ()
     models = {name: rewritten(plain, [Step(rule)])[0] for name, rule in FEATURES.items()}
     return tuple(name for name, model in models.items() if not runs(model))
-
-
-def _plain_for_rewrites(opset: int) -> bytes:
-    """A serialised model, y = Relu(x) + 1 and m = n + n."""
-    from onnx import TensorProto, helper, numpy_helper
-
-    from nnfuzz.materialize.protos import model
-
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3]) for name in "xy")
-    n, m = (helper.make_tensor_value_info(name, TensorProto.INT64, [1]) for name in "nm")
-    nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Add", ["r", "w"], ["y"])]
-    nodes.append(helper.make_node("Add", ["n", "n"], ["m"]))
-    weight = numpy_helper.from_array(np.ones((2, 3), np.float32), "w")
-    graph = helper.make_graph(nodes, "plain", [x, n], [y, m], [weight])
-    return model(graph, opset).SerializeToString()

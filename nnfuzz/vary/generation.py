@@ -14,6 +14,7 @@ import numpy as np
 
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.engine import Generated
+from nnfuzz.generate.interface import is_taken
 from nnfuzz.generate.large import LARGE
 from nnfuzz.generate.resizing import Resizable
 from nnfuzz.generate.turns import motif_turns, skeleton_turns
@@ -78,6 +79,8 @@ class Symbolic(Variation):
     ) -> CaseDraft:
         if not plan.symbolic or not made.resizable:
             return draft
+        if not is_taken(made.graph, self.config.interface):  # what is left keeps its size
+            return draft
         whole = _at_several_sizes(made.resizable, rng, self.config.opset)
         if whole is None:
             return draft
@@ -140,7 +143,7 @@ class Large(Variation):
         drawn = test.stream("sizes").random() < self.share
         if not drawn or plan.corpus or plan.symbolic:
             return plan
-        config = replace(plan.config, sizes=LARGE)
+        config = replace(plan.config, sizes=replace(LARGE, ranks=plan.config.sizes.ranks))
         return replace(plan, config=config, variations=(*plan.variations, self.name))
 
 

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
+from types import SimpleNamespace
 
+import onnx
+import pytest
+from onnx import TensorProto
+
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.target import Target
 from nnfuzz.campaign.configuration import (
+    _kept_away,
+    _taken,
     case_settings,
     choose_opset,
     chosen_backends,
@@ -14,6 +22,7 @@ from nnfuzz.campaign.configuration import (
     exporter_names,
     make_config,
 )
+from nnfuzz.operators.draw import Sizes
 from nnfuzz.records.config import ConfigError
 
 
@@ -107,3 +116,36 @@ def test_a_backend_without_the_domain_is_named():
         chosen_domains(TAKEN, {"domains": ("com.acme",)})
     with pytest.raises(ConfigError, match="two takes no operators of the domain"):
         chosen_domains(TAKEN, {"operators": ("com.acme.Gelu",)})
+
+
+def asked(oldest, newest, refused=(), ranks=()):
+    """What a campaign asks of a compiler that takes some opsets, and refuses some kinds."""
+
+    def run(model, inputs, levels):
+        proto = onnx.load_model_from_string(model)
+        kinds = {value.type.tensor_type.elem_type for value in proto.graph.input}
+        taken = oldest <= proto.opset_import[0].version <= newest and kinds.isdisjoint(refused)
+        kind = OutcomeKind.OK if taken else OutcomeKind.UNSUPPORTED
+        return [Outcome(kind, Stage.IMPORT, Target("toy", pipeline="O0"))]
+
+    backend = SimpleNamespace(default_levels=lambda: ("O0",), ranks=ranks)
+    return SimpleNamespace(run=run, backend=backend, spec=SimpleNamespace(label="toy"))
+
+
+def test_the_opsets_that_all_compilers_take_are_asked_for():
+    notes: list[str] = []
+    runners = [asked(9, 21), asked(1, 18), asked(1, 99)]
+    assert _taken(runners, 26, notes.append) == (9, 18)
+    assert notes == [f"toy takes models from opset {a} to {b}" for a, b in ((9, 21), (9, 18))]
+
+
+def test_models_keep_away_from_kinds_and_ranks_that_some_compiler_refuses():
+    runners = [asked(1, 99, {TensorProto.DOUBLE}), asked(1, 99, ranks=(1, 2))]
+    notes = []
+    found = _kept_away(runners, 21, {"dtypes": {"int4": None}}, notes.append)
+    assert found == {
+        "interface": ("input float64",),
+        "dtypes": {"int4": None},
+        "sizes": Sizes(ranks=(1, 2)),
+    }
+    assert notes == ["toy refuses input float64: models are made without"]

@@ -162,3 +162,14 @@ def test_habits_that_an_explanation_can_do_without_are_left_out(build):
     outputs = {exp: narrow, neg: np.array([127], np.int8), same: np.array([-1])}
     wraps = Deviation("int8", SATURATES)
     assert explanation([I32, F32, wraps], graph, params, outputs)[0] == (F32, wraps)
+
+
+@pytest.mark.parametrize("rounded", [True, False])
+def test_a_wider_type_may_hold_what_was_rounded_to_the_own_one(chain, rounded):
+    half = np.array([0.1, 0.3, 2.7], np.float16)
+    graph, params, name = chain(half, "Exp", "Sqrt")
+    exact = np.sqrt(np.exp(half.astype(np.float32)))
+    result = exact.astype(np.float16).astype(np.float32) if rounded else exact
+    habit = Deviation("float16", "float32")
+    assert explains([habit], graph, params, {name: result})
+    assert not explains([habit], graph, params, {name: result * np.float32(1.01)})

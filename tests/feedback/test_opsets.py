@@ -5,11 +5,9 @@ from __future__ import annotations
 from nnfuzz.backend.outcome import Brief
 from nnfuzz.feedback.probe import Prober
 from nnfuzz.feedback.support import (
-    EXPECTED,
     INSTANCES,
     OK,
     UNSUPPORTED,
-    OpsetTally,
     ProbeAnswer,
     ProbeAnswers,
     VersionedKeys,
@@ -25,7 +23,6 @@ TEXTS = [
 ]
 KEYS = [SupportKey.parse(text) for text in TEXTS]
 NO = ProbeAnswer(UNSUPPORTED, "unsupported in import at O0: no kernel")
-MANY = int(EXPECTED)
 
 
 def written(keys):
@@ -90,32 +87,3 @@ def test_a_test_vouches_for_its_version_and_asks_about_it():
     assert found.tables["toy"].entries[KEYS[0]].status == OK
     assert found.learn([observed("direct@15", "unsupported")], 10) == 1
     assert str(found.next().key) == f"direct@21:{FLOAT}"
-
-
-def test_an_opset_of_which_nothing_is_taken_is_refused():
-    found = Prober({"toy": ("O0",)}, KEYS)
-    tests = [observed(f"direct@{opset}", "ok") for opset in (20, 21) for _ in range(MANY)]
-    found.learn([*tests, *[observed("direct@26", "unsupported")] * MANY], 10)
-    opsets = {str(key): why for key, why in found.refused().items() if not key.operator}
-    assert opsets == {"direct@26:": f"toy: none of {MANY} models of opset 26 was taken"}
-
-
-def test_an_opset_is_not_refused_by_chance():
-    tally = OpsetTally()
-    for made_by, refused in [("direct@20", False), ("direct@20", True), ("direct@26", True)]:
-        for _ in range(MANY):
-            tally.add(made_by, refused)
-    assert not tally.refused()  # half of the models is refused everywhere
-    for _ in range(MANY):
-        tally.add("direct@26", True)
-    assert tally.refused()
-    tally.add("direct@26", False)
-    assert not tally.refused()
-
-
-def test_given_opsets_are_not_counted():
-    tally = OpsetTally()
-    for name, refused in [("direct", True), ("direct@20", False)]:
-        for _ in range(9):
-            tally.add(name, refused)
-    assert not tally.refused()

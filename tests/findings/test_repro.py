@@ -294,6 +294,24 @@ def test_repro_passes_over_words_that_change_with_every_run(said, code, finding_
     assert run_repro(folder).returncode == code
 
 
+def test_repro_of_an_error_that_is_read_from_the_console_raises_what_was_raised(
+    finding_of, tmp_path
+):
+    finding = finding_of("planted,bug=raise")
+    raised = (
+        'Traceback (most recent call last):\n  File "a.py", line 3, in b\nRuntimeError: no result\n'
+    )
+    outcomes = [
+        replace(o, error_type="RuntimeError", message="printed reason", traceback=raised)
+        if o.error_type
+        else o
+        for o in finding.outcomes
+    ]
+    program = "def run(model, inputs, level):\n    raise RuntimeError('no result')\n"
+    folder = write_finding(tmp_path / "f", replace(finding, outcomes=tuple(outcomes)), program)
+    assert run_repro(folder).returncode == 1
+
+
 def test_repro_that_needs_the_bytes_of_a_model_reads_its_file(finding_of, tmp_path):
     finding = finding_of("planted,bug=raise")
     assert inlined(finding)

@@ -1,5 +1,7 @@
 """Reductions and suspected duplicates in the store."""
 
+from dataclasses import replace
+
 import pytest
 
 from nnfuzz.ir.view import GraphView, NodeView
@@ -37,3 +39,11 @@ def test_what_turns_out_known_is_no_finding_but_its_reduction_stays(store):
     store.signatures.withdraw(row, "known")
     assert [row.signature for row in store.findings()] == ["b"]
     assert store.signatures.known() == ["a"] and store.reductions.rows() == {"a": DONE}
+
+
+def test_less_grave_findings_are_left_out_once_their_severity_is_known(store):
+    store.set_meta("config", {"severity": "wrong", "reduce": True})
+    store.reductions.add(replace(DONE, severity="zeros"))
+    assert [row.signature for row in store.findings()] == ["b"]
+    store.reductions.add(replace(DONE, severity="optimiser"))
+    assert {row.signature for row in store.findings()} == {"a", "b"}

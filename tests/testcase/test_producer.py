@@ -224,13 +224,6 @@ def test_a_version_that_is_refused_is_left_out_where_it_holds():
     assert [o for o, found in keys.items() if "Acos(float32)->float32" in found] == [22]
 
 
-def test_an_opset_that_is_refused_is_not_drawn():
-    refused = replace(DRAWN, refused=tuple(f"direct@{opset}:" for opset in range(13, 26)))
-    assert refused.writers("direct") == ("direct@26",)
-    every = replace(DRAWN, refused=tuple(f"direct@{opset}:" for opset in range(13, 27)))
-    assert len(every.writers("direct")) == 14
-
-
 def test_operators_that_are_asked_for_decide_on_the_opsets():
     producer = Producer(3, replace(DRAWN, operators=("Attention",), others=()))
     opsets = {producer.generator_for(index).config.opset for index in range(40)}

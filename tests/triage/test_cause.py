@@ -217,7 +217,8 @@ def test_one_wrong_pass_is_one_bug_in_whatever_pattern():
     assert mismatch(FUSED, **fuse) == mismatch(other, **fuse)
     assert mismatch(FUSED, **fuse) != mismatch(FUSED, passes=("Fold",))
     assert mismatch(FUSED, **fuse) != mismatch(FUSED)
-    assert mismatch(FUSED, **fuse) == mismatch(FUSED, kind="shape", **fuse)
+    assert mismatch(FUSED, **fuse) != mismatch(FUSED, kind="shape", **fuse)
+    assert mismatch(other, kind="shape", **fuse) == mismatch(FUSED, kind="shape", **fuse)
     assert mismatch(FUSED, **fuse) != error(FUSED, "bad", **fuse) != error(FUSED, "worse", **fuse)
     assert (
         error(FUSED, "bad Relu", **fuse)

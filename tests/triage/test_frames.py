@@ -54,6 +54,7 @@ def test_no_frames():
         ("  12: <T as toy::Op>::call", None),
         ("  12: <alloc::boxed::Box<dyn toy::Op> as core::ops::FnOnce>::call", None),
         ("  12: core::panicking::panic_fmt", None),
+        ("  11: __rustc::rust_begin_unwind", None),
         ("  12: core::Graph::run(int)", "core::Graph::run"),
         ("#1 0x55d013 in stride /src/toy.c:70:3", "stride"),
         ("#1 0x55d013 in toy::Infer(void*, char const*) /src/toy.cpp:70", "toy::Infer"),

@@ -35,6 +35,14 @@ def test_one_strong_key_or_two_weak_ones_make_two_findings_one():
     assert not have_one_cause(weak, [key("clause:it is good"), key("location:a.cc")])
 
 
+def test_operators_with_one_habit_are_one_finding_each_known_by_itself():
+    habit = key("habit:toy ignores NaN")
+    erf, reduce = [habit, key("cause:a")], [habit, key("cause:b")]
+    assert set(grouped({"1": erf, "2": reduce}).values()) == {"1"}
+    assert not is_known_cause(erf, reduce)
+    assert is_known_cause(erf, [habit, key("cause:a")])
+
+
 def test_hints_of_two_places_make_no_known_cause():
     """Where one place of a compiler raises all of its errors in the same words."""
     wrapper = [key("clause:conversion is failed for it"), key("line:api.py:599")]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from nnfuzz.backend.complaint import Complaint
 from nnfuzz.backend.numeric import CONSIDERED, SATURATES, Deviation
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
@@ -343,3 +344,12 @@ def test_habits_are_read_from_their_text():
     assert len({habit.decision for habit in narrow}) == 1
     with pytest.raises(ValueError, match="no habit"):
         Deviation.parse("anything else")
+
+
+def test_words_that_change_leave_message_and_title():
+    (failure,) = failures([failed("O0", "unit aBx failed: no rule for aBx_exp twice")])
+    kept = failure.with_words("unit failed: no rule for twice".split())
+    assert kept.signature.parts["message"] == "unit failed: no rule for twice"
+    assert "aBx" not in kept.signature.title and "no rule for twice" in kept.signature.title
+    said = Complaint(subject="unit cDy failed: no rule for cDy_exp twice")
+    assert said.with_words(kept.steady_words).subject == "unit failed: no rule for twice"

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto
 
 from nnfuzz.backend.contract import Backend, BackendOptions, option
 from nnfuzz.backend.numeric import SATURATES, TF32, Deviation
@@ -14,7 +15,13 @@ from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendSpec
 from nnfuzz.backend.runner import AdapterFault
 from nnfuzz.backend.target import Target
-from nnfuzz.triage.survey import learn_habits, reading_onnx, survey, usual_seconds
+from nnfuzz.triage.survey import (
+    learn_habits,
+    reading_onnx,
+    refused_interface,
+    survey,
+    usual_seconds,
+)
 
 OPERATORS = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Max": np.maximum}
 OPERATORS |= {"Min": np.minimum}
@@ -225,3 +232,63 @@ def test_nan_that_one_comparison_loses_is_no_habit():
         return {"y": np.fmax(*inputs.values())} if op == "Max" else plain(model, inputs)
 
     assert survey(run) == ()
+
+
+class Interfaces:
+    """A runner of a compiler that refuses models by their inputs, outputs and operators."""
+
+    backend = SimpleNamespace(default_levels=lambda: ("O0",))
+
+    def __init__(self, refuses):
+        self.refuses, self.asked = refuses, 0
+
+    def run(self, model, inputs, levels):
+        self.asked += 1
+        graph = onnx.load_model_from_string(model).graph
+        onnx.checker.check_model(onnx.load_model_from_string(model), full_check=True)
+        kinds = lambda values: {  # noqa: E731
+            "rank 0" if not value.type.tensor_type.shape.dim else value.type.tensor_type.elem_type
+            for value in values
+        }
+        refused = self.refuses(kinds(graph.input), kinds(graph.output), graph.node)
+        kind = OutcomeKind.UNSUPPORTED if refused else OutcomeKind.OK
+        return [Outcome(kind, Stage.IMPORT, Target("toy", pipeline="O0"))]
+
+
+def interface(refuses):
+    runner = Interfaces(refuses)
+    return set(refused_interface(runner, 21)), runner.asked
+
+
+def test_a_compiler_that_takes_every_kind_is_asked_once():
+    assert interface(lambda inputs, outputs, nodes: False) == (set(), 1)
+
+
+def test_kinds_are_refused_at_an_end_or_everywhere():
+    int64, half = TensorProto.INT64, TensorProto.FLOAT16
+
+    def refuses(inputs, outputs, nodes):
+        casts = {a.i for node in nodes if node.op_type == "Cast" for a in node.attribute}
+        return bool({int64, "rank 0"} & inputs or half in casts | inputs | outputs)
+
+    refused, asked = interface(refuses)
+    assert refused == {"input int64", "input rank 0", "float16", "input float16", "output float16"}
+    assert asked < 40
+
+
+def test_a_compiler_that_lacks_conversions_takes_the_kind():
+    def refuses(inputs, outputs, nodes):
+        casts = {a.i for node in nodes if node.op_type == "Cast" for a in node.attribute}
+        return TensorProto.DOUBLE in casts
+
+    assert interface(refuses)[0] == set()
+
+
+@pytest.mark.parametrize(("dtype", "to"), [("float16", "float32"), ("int16", "int32")])
+def test_a_type_may_come_out_as_a_wider_one(dtype, to):
+    assert survey(compiler(through(dtype, to, back=False))) == (Deviation(dtype, to),)
+
+
+def test_the_type_of_a_result_decides_between_habits():
+    habits = survey(compiler(through("int64", np.int32, back=False)))
+    assert habits == (Deviation("int64", "int32"),)
