@@ -6,13 +6,13 @@ on, has the model's names.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 from nnfuzz.backend.interface import InputError, TensorSpec, check_inputs, read_interface
 from nnfuzz.backend.target import DIRECT
@@ -193,9 +193,9 @@ def _as_matrix(graph: onnx.GraphProto, name: str, columns: int) -> None:
     (output,) = (value for value in graph.output if value.name == name)
     shape = numpy_helper.from_array(np.array([-1, columns]), f"{name}/shape")
     graph.initializer.append(shape)
-    made = onnx.helper.make_node("Reshape", [*node.input, shape.name], [name])
+    made = helper.make_node("Reshape", [*node.input, shape.name], [name])
     node.CopyFrom(made)
-    open_matrix = onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [None, columns])
+    open_matrix = helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [None, columns])
     output.CopyFrom(open_matrix)
 
 
@@ -280,17 +280,10 @@ def with_outputs(
     it calls functions or was written anew since.
     """
     model = onnx.load_model_from_string(case.model)
-    makers = {name: node for node in model.graph.node for name in node.output}
-    if any(name not in makers for name in names):
+    if not {*names} <= {name for node in model.graph.node for name in node.output}:
         return None
-    needed, kept = {*names}, []
-    for node in reversed(model.graph.node):
-        if not needed.isdisjoint(node.output):
-            kept.append(node)
-            needed.update(reads(node))
     own = {**_inferred(model), **{value.name: value for value in model.graph.output}}
-    del model.graph.output[:], model.graph.node[:]
-    model.graph.node.extend(reversed(kept))
+    _keep_only(model.graph, names)
     model.graph.output.extend(own.get(name) or _declared(graph, name) for name in names)
     part = _part(graph, names)
     return replace(
@@ -302,10 +295,45 @@ def with_outputs(
     )
 
 
+def extracted(model: onnx.ModelProto, given: Arrays, outputs: Sequence[str]) -> onnx.ModelProto:
+    """The part of a model's main graph that computes some values from others, which are its inputs.
+
+    given: values of the main graph by name; those that the part does not read are no inputs.
+    """
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    graph, own = copy.graph, {**_inferred(model), **{v.name: v for v in model.graph.output}}
+    needed = _keep_only(graph, outputs, given)
+    held = [tensor for tensor in graph.initializer if tensor.name in needed - given.keys()]
+    del graph.initializer[:], graph.input[:]
+    graph.initializer.extend(held)
+    for name in (name for name in given if name in needed):
+        dtype = helper.np_dtype_to_tensor_dtype(given[name].dtype)
+        graph.input.append(helper.make_tensor_value_info(name, dtype, given[name].shape))
+    graph.output.extend(own.get(name) or onnx.ValueInfoProto(name=name) for name in outputs)
+    return copy
+
+
+def _keep_only(
+    graph: onnx.GraphProto, outputs: Sequence[str], given: Collection[str] = ()
+) -> set[str]:
+    """Removes all outputs, and nodes that compute nothing for the new ones that is not given.
+    Returns the names of the values that the remaining nodes read.
+    """
+    needed, kept = {*outputs}, []
+    for node in reversed(graph.node):
+        if not needed.difference(given).isdisjoint(node.output):
+            kept.append(node)
+            needed.update(reads(node))
+    del graph.output[:], graph.node[:]
+    graph.node.extend(reversed(kept))
+    return needed
+
+
 def _declared(graph: Graph, name: str) -> onnx.ValueInfoProto:
     """A declaration with dtype and rank: sizes may be open in the model, though not here."""
     type_ = graph.type(name)
-    return onnx.helper.make_tensor_value_info(name, type_.dtype.onnx, [None] * len(type_.shape))
+    return helper.make_tensor_value_info(name, type_.dtype.onnx, [None] * len(type_.shape))
 
 
 def _named(model: onnx.ModelProto, node: onnx.NodeProto) -> str:

@@ -169,7 +169,8 @@ class Scaler(Feature):
 class Normalizer(Feature):
     """The rows of x divided by their maximum, sum, or Euclidean norm.
 
-    The documentation has no absolute values in the first two, so that elements are positive there.
+    The documentation has no absolute values in the first two, where some runtimes take them: rows
+    with negative elements are not compared there.
     Source: ai.onnx.ml.Normalizer-1.
     """
 
@@ -194,7 +195,8 @@ class Normalizer(Feature):
         low, high = torch.minimum(*size), torch.maximum(*size)
         over = (x.lo <= 0) & (x.hi >= 0)
         norms = Interval(self._norm(torch.where(over, 0.0, low)), self._norm(high))
-        mask = x.mask().any(-1, keepdim=True) | (norms.lo <= 0)
+        lost = x.mask() if self.norm == "L2" else x.mask() | (x.lo < 0)
+        mask = lost.any(-1, keepdim=True) | (norms.lo <= 0)
         wide = Interval(as_floats(x.lo), as_floats(x.hi))
         near = Interval(norms.lo.clamp(min=1e-30), norms.hi)
         return [corners(torch.div, wide, near).masked(mask.expand_as(x.lo))]
@@ -284,13 +286,19 @@ class Imputer(OpSpec):
 
 @ml
 class ArrayFeatureExtractor(Indexed):
-    """The features at some positions. Source: ai.onnx.ml.ArrayFeatureExtractor-1."""
+    """The features at some positions; a vector is a matrix of one row.
 
-    copies = True
-    inputs = (In("T", NUMBERS, (2, 3)), In("I", (DType.INT64,), (1, 1), index=True))
+    Source: ai.onnx.ml.ArrayFeatureExtractor-1.
+    """
+
+    copies = picks = True
+    inputs = (
+        In("T", (*NUMBERS, DType.FLOAT64), (1, 3)),
+        In("I", (DType.INT64,), (0, 2), index=True),
+    )
 
     def type_transfer(self, x, at):
-        return [x.with_shape((*x.shape[:-1], at.shape[0]))]
+        return [x.with_shape((*(x.shape[:-1] or (1,)), at.numel))]
 
     def infer_input_types(self, draw, first, dtypes, output):
         return tensor_types(dtypes, (*output.shape[:-1], first.shape[-1]), output.shape[-1:])
@@ -299,7 +307,8 @@ class ArrayFeatureExtractor(Indexed):
         return None, (0, x.shape[-1] - 1)
 
     def torch(self, x, at):
-        return x[..., at.long()]
+        y = x[..., at.long().flatten()]
+        return y if y.dim() > 1 else y.unsqueeze(0)
 
 
 @ml

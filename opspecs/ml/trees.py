@@ -63,12 +63,18 @@ def decisions(tree):
 
 
 def leaves(tree):
-    """The pairs of a tree's leaves."""
+    """The leaves of a tree."""
     if is_leaf(tree):
-        yield from tree
+        yield tree
     else:
         for side in tree[3:]:
             yield from leaves(side)
+
+
+def pairs(tree):
+    """The pairs of a tree's leaves."""
+    for leaf in leaves(tree):
+        yield from leaf
 
 
 def grown(draw, depth, targets, modes):
@@ -181,7 +187,7 @@ class Forest(OpSpec):
         )
 
     def radius(self, u, y, x):
-        weights = sum(max(abs(w) for _, w in leaves(tree)) for tree in self.trees)
+        weights = sum(max(abs(w) for _, w in pairs(tree)) for tree in self.trees)
         exact = not self.base and self.aggregate in ("MIN", "MAX")
         size = weights + max(map(abs, self.base), default=0.0)
         return 0.0 if exact else max(u, 2**-24) * (len(self.trees) + 3) * size
@@ -285,9 +291,11 @@ class Ensemble(Scored):
         yield from super().requires(x)
         used = [d[1] for tree in self.trees for d in decisions(tree)]
         yield x.shape[1] > max(used, default=0)
+        # Runtimes add up what a leaf gives to one target, and the standard does not say so.
+        yield all(len(dict(leaf)) == len(leaf) for tree in self.trees for leaf in leaves(tree))
 
     def cost(self, x):
-        return 4 * x.elements * sum(1 for tree in self.trees for _ in leaves(tree))
+        return 4 * x.elements * sum(1 for tree in self.trees for _ in pairs(tree))
 
 
 AGGREGATED = ("AVERAGE", "SUM", "MIN", "MAX")
@@ -302,6 +310,11 @@ class Regressing(Ensemble):
     """Ensembles that give numbers."""
 
     aggregate: str
+
+    def requires(self, x):
+        yield from super().requires(x)
+        # The standard does not say what the least or greatest of no leaves is.
+        yield self.targets == 1 or self.aggregate in ("SUM", "AVERAGE")
 
     def scores(self):
         return Forest(self.trees, self.targets, self.aggregate)
@@ -363,7 +376,7 @@ class TreeEnsembleClassifier(Ensemble, Classifying):
             yield self.post_transform == ("LOGISTIC" if negative else "NONE")
 
     def _pairs(self):
-        return [pair for tree in self.trees for pair in leaves(tree)]
+        return [pair for tree in self.trees for pair in pairs(tree)]
 
     def scores(self):
         return Forest(self.trees, self.classes)
@@ -469,7 +482,26 @@ NUMBERED = (
     '"SOFTMAX_ZERO" (3) or "PROBIT" (4)\''
 )
 WAIVERS = {
-    TreeEnsembleRegressor.name: (NOT_APPLIED, integers("TreeEnsembleRegressor-3")),
+    TreeEnsembleClassifier.name: (
+        Waiver(
+            "onnxruntime",
+            "labels a row by the classes alone of which it reaches a leaf (onnxruntime 1.32)",
+            'TreeEnsembleClassifier-3: Y is the "Top class for each point", Z "The class score for '
+            'each class"',
+            where=lambda op, *_: any(w < 0 for tree in op.trees for _, w in pairs(tree)),
+        ),
+    ),
+    TreeEnsembleRegressor.name: (
+        NOT_APPLIED,
+        integers("TreeEnsembleRegressor-3"),
+        Waiver(
+            "onnxruntime",
+            "adds no base value to a target of which a row reaches no leaf (onnxruntime 1.32)",
+            'TreeEnsembleRegressor-3: base_values are "added to final prediction after applying '
+            'aggregate_function"',
+            where=lambda op, *_: len(op.base) > 1,
+        ),
+    ),
     TreeEnsemble.name: (
         Waiver(
             "onnxruntime",

@@ -33,7 +33,7 @@ from tests.planted.onnx_runtime import PLANTABLE, types
 
 HERE = Path(__file__).parent
 WITH_MODELS = ("silero-vad", "magika", "rapidocr-onnxruntime", "ddddocr", "nudenet")
-LIBRARIES = ("skl2onnx", "onnxmltools", "lightgbm", "xgboost")
+LIBRARIES = ("skl2onnx", "onnxmltools", "packaging", "lightgbm", "xgboost")
 SHIPPED = ("silero_vad/data", "magika/models", "rapidocr_onnxruntime/models", "ddddocr", "nudenet")
 SECONDS = 600  # of one check
 Row = dict[str, Any]

@@ -15,7 +15,7 @@ import nnfuzz
 from nnfuzz.backend.target import Target
 from nnfuzz.library.model_check import Computed, Output, OutputState, _states
 from nnfuzz.operators.registry import OpRegistry
-from tests.planted import one_node
+from tests.planted import one_node, onnx_runtime
 
 PLUGIN = Path(__file__).with_name("strange.py")
 DIFFERING = Path(__file__).with_name("differing.py")
@@ -198,6 +198,22 @@ def test_compilers_that_differ_where_nothing_has_a_reference_are_named(model, wh
     same = nnfuzz.check_model(model, ["plain", "onnxruntime"], plugins=[DIFFERING])
     assert same.ok and same.verdict == "agree" and not same.outputs[0].differs
     assert {*same.outputs[0].agree} >= {"plain O0", "plain O3", "onnxruntime O0", "onnxruntime O3"}
+
+
+def test_nodes_behind_one_without_a_reference_are_judged_by_what_they_read():
+    support = "coefficients = [1.0, -2.0], support_vectors = [1.0, 0.0, 0.5, 0.2], n_supports = 2"
+    model = parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 18, "ai.onnx.ml" : 3]> g
+        (float[2, 2] x) => (float[2, 1] y) {{
+            s = ai.onnx.ml.SVMRegressor<kernel_type = "RBF", kernel_params = [0.5, 0.0, 3.0],
+                {support}, rho = [0.25]>(x)  t = Tanh(s)  y = Add(t, t) }}"""
+    )
+    targets = ["onnxruntime/O0", Target("planted,value=y", pipeline="O0")]
+    check = nnfuzz.check_model(model, targets, plugins=[onnx_runtime.__file__], localise=False)
+    states = {v.name: [c.state for c in v.computed] for v in check.values}
+    assert states == {"s": ["agrees"] * 2, "t": ["right"] * 2, "y": ["right", "wrong"]}
+    (place,) = check.places
+    assert place.targets == ("planted O0",) and place.value == "y" and check.failed
 
 
 def test_sequences_and_texts_are_compared_element_by_element():

@@ -95,3 +95,36 @@ def test_the_value_that_is_replaced_may_be_met_within_an_interval():
     (y,) = op("Imputer", replaced=0, imputed=(7,)).interval(x)
     assert y.lo.tolist() == [[-0.5, 7.0, 1.0]]
     assert y.hi.tolist() == [[7.0, 7.0, 2.0]]
+
+
+@pytest.mark.parametrize(
+    ("name", "attributes"),
+    [
+        ("TreeEnsembleRegressor", {"targets": 1, "trees": (((0, 1.0), (0, 2.0)),)}),
+        ("TreeEnsembleRegressor", {"targets": 3, "trees": (STUMP,), "aggregate": "MIN"}),
+        ("LinearRegressor", {"targets": 1, "post_transform": "SOFTMAX"}),
+        ("LinearRegressor", {"targets": 2}),
+        ("LinearRegressor", {"coefficients": (1.0, 2.0)}),
+    ],
+)
+def test_what_the_standard_leaves_open_is_no_instance(name, attributes):
+    usual = {"targets": 1, "post_transform": "NONE"}
+    if name == "LinearRegressor":
+        usual |= {"features": 1, "coefficients": (1.0,), "intercepts": (0.5,)}
+    else:
+        usual |= {"aggregate": "SUM", "trees": (((0, 1.0),),), "base": ()}
+    takes = TensorType(DType.FLOAT32, (2, 1))
+    assert all(op(name, **usual).requires(takes))
+    assert not all(op(name, **{**usual, **attributes}).requires(takes))
+
+
+def test_rows_with_negative_elements_have_no_known_maximum_or_sum():
+    x = exact(torch.tensor([[1.0, 2.0], [-1.0, 2.0]]))
+    for norm, lost in (("MAX", [False, True]), ("L1", [False, True]), ("L2", [False, False])):
+        (y,) = op("Normalizer", norm=norm).interval(x)
+        assert y.mask().all(-1).tolist() == lost
+
+
+def test_a_vector_of_features_is_a_matrix_of_one_row():
+    y = op("ArrayFeatureExtractor").torch(torch.tensor([5, 6, 7]), torch.tensor([[2, 0]]))
+    assert y.tolist() == [[7, 5]]
