@@ -207,8 +207,7 @@ def parts_at(
 
     node: its name, or that of a value that it computes. Raises: ModelError.
     """
-    from nnfuzz.testcase.foreign import extracted
-    from nnfuzz.testcase.foreign_inputs import single_node
+    from nnfuzz.testcase.extraction import extracted, single_node
 
     found = [own for own in model.graph.node if node in (own.name, *own.output)]
     if not node or len(found) != 1:
@@ -318,7 +317,7 @@ class _Examination:
         Replaces entries of `values` by others of which more is compared.
         """
         from nnfuzz.base.untrusted import parsed_model
-        from nnfuzz.testcase.foreign import extracted
+        from nnfuzz.testcase.extraction import extracted
 
         ran = self.exposed_result.outcomes if self.exposed_result else ()
         first = next((o for o in ran if o.outputs is not None), None)

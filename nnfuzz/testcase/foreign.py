@@ -6,7 +6,7 @@ on, has the model's names.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -29,6 +29,7 @@ from nnfuzz.materialize.walk import qualified_name, reads
 from nnfuzz.operators.carriers import array
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.testcase.case import ModelError, NoReference, TestCase
+from nnfuzz.testcase.extraction import inferred, keep_only
 from nnfuzz.testcase.foreign_inputs import NoInputs, search_inputs
 from nnfuzz.testcase.identity import ForeignId
 
@@ -252,7 +253,7 @@ def with_values(model: bytes) -> bytes:
     elements. New outputs have the types that ONNX infers, if any.
     """
     proto = onnx.load_model_from_string(model)
-    graph, types = proto.graph, _inferred(proto)
+    graph, types = proto.graph, inferred(proto)
     live = {value.name for value in graph.input} - {tensor.name for tensor in graph.initializer}
     known = {value.name for value in graph.output}
     for node in graph.node:
@@ -261,13 +262,6 @@ def with_values(model: bytes) -> bytes:
     names = [n for node in graph.node for n in node.output if n in live and n not in known]
     graph.output.extend(types.get(name) or onnx.ValueInfoProto(name=name) for name in names)
     return proto.SerializeToString()
-
-
-def _inferred(model: onnx.ModelProto) -> dict[str, onnx.ValueInfoProto]:
-    """The declarations of values inside of the main graph, as ONNX infers them from the model."""
-    with suppress(Exception):  # ONNX raises many kinds, even for models that compilers accept
-        model = onnx.shape_inference.infer_shapes(model)
-    return {value.name: value for value in model.graph.value_info}
 
 
 def with_outputs(
@@ -282,8 +276,8 @@ def with_outputs(
     model = onnx.load_model_from_string(case.model)
     if not {*names} <= {name for node in model.graph.node for name in node.output}:
         return None
-    own = {**_inferred(model), **{value.name: value for value in model.graph.output}}
-    _keep_only(model.graph, names)
+    own = {**inferred(model), **{value.name: value for value in model.graph.output}}
+    keep_only(model.graph, names)
     model.graph.output.extend(own.get(name) or _declared(graph, name) for name in names)
     part = _part(graph, names)
     return replace(
@@ -293,41 +287,6 @@ def with_outputs(
         weights={name: case.weights[name] for name in part.weights},
         expected={name: values[name] for name in names},
     )
-
-
-def extracted(model: onnx.ModelProto, given: Arrays, outputs: Sequence[str]) -> onnx.ModelProto:
-    """The part of a model's main graph that computes some values from others, which are its inputs.
-
-    given: values of the main graph by name; those that the part does not read are no inputs.
-    """
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    graph, own = copy.graph, {**_inferred(model), **{v.name: v for v in model.graph.output}}
-    needed = _keep_only(graph, outputs, given)
-    held = [tensor for tensor in graph.initializer if tensor.name in needed - given.keys()]
-    del graph.initializer[:], graph.input[:]
-    graph.initializer.extend(held)
-    for name in (name for name in given if name in needed):
-        dtype = helper.np_dtype_to_tensor_dtype(given[name].dtype)
-        graph.input.append(helper.make_tensor_value_info(name, dtype, given[name].shape))
-    graph.output.extend(own.get(name) or onnx.ValueInfoProto(name=name) for name in outputs)
-    return copy
-
-
-def _keep_only(
-    graph: onnx.GraphProto, outputs: Sequence[str], given: Collection[str] = ()
-) -> set[str]:
-    """Removes all outputs, and nodes that compute nothing for the new ones that is not given.
-    Returns the names of the values that the remaining nodes read.
-    """
-    needed, kept = {*outputs}, []
-    for node in reversed(graph.node):
-        if not needed.difference(given).isdisjoint(node.output):
-            kept.append(node)
-            needed.update(reads(node))
-    del graph.output[:], graph.node[:]
-    graph.node.extend(reversed(kept))
-    return needed
 
 
 def _declared(graph: Graph, name: str) -> onnx.ValueInfoProto:

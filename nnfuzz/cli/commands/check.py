@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -141,7 +142,8 @@ def check(
         targets = _targets(backend or [], listed(level), plugin or [])
     except TargetError as error:
         raise UsageError(str(error)) from error
-    codes = []
+    known = {"tolerance": tolerance, "seed": seed, "plugins": plugin or []}
+    asked, codes = partial(check_model, targets=targets, **known), []
     for model in models:
         try:
             file = _model_file(model)
@@ -150,8 +152,7 @@ def check(
                 _cut(file, cut, own, seed, save or file.parent)
                 codes.append(OK)
                 continue
-            result = _checked(file, targets, own, tolerance, seed, plugin or [])
-            if result is None:
+            if (result := _checked(file, own, asked)) is None:
                 codes.append(NOT_COMPARED)
                 continue
             folder = save / file.stem if save and several else save
@@ -180,12 +181,7 @@ def check(
 
 
 def _checked(
-    file: Path,
-    targets: Sequence[Target],
-    inputs: dict[str, np.ndarray] | None,
-    tolerance: str,
-    seed: int,
-    plugins: Sequence[Path],
+    file: Path, inputs: dict[str, np.ndarray] | None, check: Callable[..., ModelCheck]
 ) -> ModelCheck | None:
     """None, and the reason is printed, if no compiler can be asked. Raises: UsageError."""
     limit = SECONDS * (os.cpu_count() or 1)
@@ -193,16 +189,7 @@ def _checked(
         with phases() as watch:
             with computing(limit):
                 read = read_model(file)
-            return check_model(
-                read,
-                targets,
-                inputs,
-                tolerance=tolerance,
-                seed=seed,
-                plugins=plugins,
-                watch=watch,
-                reading=computing(limit),
-            )
+            return check(read, inputs=inputs, watch=watch, reading=computing(limit))
     except NoReference as error:
         typer.echo(f"not compared: {file}: {error}")
         return None
