@@ -113,3 +113,26 @@ def test_the_report_is_printed_even_if_it_cannot_be_saved(model, tmp_path, monke
     done = check(model, "--save", tmp_path / "out")
     assert done.returncode == 2 and "cannot be written: No space left" in done.stderr
     assert done.stdout.startswith("right: all outputs on all 1 targets")
+
+
+def test_several_models_and_one_that_is_none(model, tmp_path):
+    (tmp_path / "bad.onnx").write_bytes(b"no model")
+    other = tmp_path / "other.onnx"
+    other.write_bytes(model.read_bytes())
+    done = nnfuzz("check", model, tmp_path / "bad.onnx", other, "-b", "onnxruntime", "--level", "O0")
+    assert done.returncode == 2 and "not checked: " in done.stdout
+    for file in (model, other):
+        assert f"{file}: right: all outputs on all 1 targets" in done.stdout
+    assert nnfuzz("check", model, other, "--json", tmp_path / "out.json").returncode == 2
+
+
+def test_a_model_is_cut_at_a_node(model, tmp_path):
+    done = check(model, "--cut", "y", "--save", tmp_path / "parts")
+    assert done.returncode == 0, done.stderr
+    for kind, operators in ("up-to", ["Add", "Tanh"]), ("only", ["Tanh"]):
+        file = tmp_path / "parts" / f"mine-{kind}-y.onnx"
+        part = onnx.load(file)
+        onnx.checker.check_model(part)
+        assert [node.op_type for node in part.graph.node] == operators
+        assert set(np.load(file.with_suffix(".npz"))) == {v.name for v in part.graph.input}
+    assert check(model, "--cut", "z").returncode == 2
