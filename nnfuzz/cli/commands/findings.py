@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,11 +18,11 @@ from nnfuzz.backend.outcome import Stage
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.releases import releases_of
 from nnfuzz.backend.runner import BackendRunner
-from nnfuzz.base.untrusted import making_sense, parsed_model, read_model, read_text
+from nnfuzz.base.untrusted import making_sense, parsed_model, read_text
 from nnfuzz.bugs.ledger import Ledger, bugs_of, recognised_by, refusal
 from nnfuzz.campaign.reducing import reduce_campaign
 from nnfuzz.cli.consent import Consent
-from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK, UsageError, tell, write_model, writing
+from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK, UsageError, tell, writing
 from nnfuzz.cli.limits import computing
 from nnfuzz.cli.options import (
     AMOUNT,
@@ -56,7 +56,6 @@ from nnfuzz.records.finding import Finding
 from nnfuzz.reduction.case import CaseReduction, NotReduced, ReduceConfig
 from nnfuzz.reduction.engine import ReductionProgress
 from nnfuzz.store.store import FILE, Store
-from nnfuzz.testcase.case import ModelError
 from nnfuzz.testcase.client import ProducerClient
 
 COMPUTING = 300.0
@@ -113,22 +112,8 @@ def _show_answer(finding: Finding, result: Replayed, elsewhere: str) -> None:
 
 def reduce(
     finding: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FINDING|MODEL.onnx",
-            help="Folder of a finding, or of a campaign; or a model.",
-            show_default=False,
-        ),
+        Path, typer.Argument(help="Folder of a finding, or of a campaign.", show_default=False)
     ],
-    command: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[-- COMMAND...]",
-            help="For a model: a command that fails with it. {} is the path of the model, {inputs} "
-            "that of its inputs (.npz).",
-            show_default=False,
-        ),
-    ] = None,
     backend: OwnBackend = "",
     plugin: Plugins = None,
     workers: Annotated[
@@ -143,15 +128,10 @@ def reduce(
     \b
     nnfuzz reduce campaign/findings/tvm-mismatch-eaa1ca026673
     nnfuzz reduce campaign
-    nnfuzz reduce mine.onnx -- python run.py {}
 
-    A model is reduced as long as the command exits with the same code, which is not 0. Of a
-    campaign, all findings that are not reduced yet; those that turn out to be the same are merged.
-    Exit code 1 when it is reduced (it still fails), 2 if it no longer reproduces.
+    Of a campaign, all findings that are not reduced yet; those that turn out to be the same are
+    merged. Exit code 1 when it is reduced (it still fails), 2 if it no longer reproduces.
     """
-    if finding.is_file():
-        _reduce_model(finding, command or [], budget)
-        raise typer.Exit(FINDINGS)
     if (finding / FILE).is_file():
         if backend:
             raise UsageError("--backend is for a single finding, not for a campaign")
@@ -168,29 +148,6 @@ def reduce(
     raise typer.Exit(FINDINGS)
 
 
-@contextmanager
-def _watching() -> Iterator[Callable[[ReductionProgress], None]]:
-    """Shows the progress of a reduction."""
-    with phases() as show:
-        yield lambda p: show(f"{p.run}/{p.budget} candidates, {p.nodes} nodes, {p.by}")
-
-
-def _reduce_model(model: Path, command: Sequence[str], budget: int) -> None:
-    """Raises: UsageError, FindingError."""
-    from nnfuzz.library.by_command import reduce_by_command
-
-    if not command:
-        raise UsageError(f"{model} is a model: add the command that fails with it, -- COMMAND")
-    with _watching() as watch:
-        try:
-            done = reduce_by_command(read_model(model), command, budget, watch)
-        except (ModelError, NotReduced, OSError) as error:
-            raise FindingError(f"{model}: {error}") from error
-    typer.echo(f"{len(done.case.graph.nodes)} nodes")
-    out = model.with_name(f"{model.stem}-reduced.onnx")
-    write_model(out, parsed_model(done.case.model), done.case.inputs)
-
-
 def _reduce_finding(folder: Path, backend: str, plugins: Iterable[Path], budget: int) -> None:
     """Raises: FindingError for a finding that cannot be reduced, or no longer reproduces."""
     _, finding, consent = opened(folder, plugins)
@@ -199,7 +156,11 @@ def _reduce_finding(folder: Path, backend: str, plugins: Iterable[Path], budget:
         raise FindingError(NOTHING_TO_REDUCE)
     with _producer_of(finding):
         pass  # its test case is whole
-    with _watching() as watch:
+    with phases() as show:
+
+        def watch(p: ReductionProgress) -> None:
+            show(f"{p.run}/{p.budget} candidates, {p.nodes} nodes, {p.by}")
+
         try:
             config = ReduceConfig(budget, watch=watch)
             done, smallest = reduce_folder(folder, config, spec, trusted=consent)
