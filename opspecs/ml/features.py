@@ -186,6 +186,9 @@ class Normalizer(Feature):
         far = [y.abs() - 2.0**15]
         return [*far, 2.0**-8 - (y if self.norm != "L2" else y.abs())]
 
+    def undefined(self, x):
+        return None if self.norm == "L2" else (x.lo < 0).any(-1, keepdim=True)
+
     def radius(self, u, y, x):
         return max(u, 2**-24) * (x.shape[-1] + 8) * y.abs()
 
@@ -195,8 +198,7 @@ class Normalizer(Feature):
         low, high = torch.minimum(*size), torch.maximum(*size)
         over = (x.lo <= 0) & (x.hi >= 0)
         norms = Interval(self._norm(torch.where(over, 0.0, low)), self._norm(high))
-        lost = x.mask() if self.norm == "L2" else x.mask() | (x.lo < 0)
-        mask = lost.any(-1, keepdim=True) | (norms.lo <= 0)
+        mask = x.mask().any(-1, keepdim=True) | (norms.lo <= 0)
         wide = Interval(as_floats(x.lo), as_floats(x.hi))
         near = Interval(norms.lo.clamp(min=1e-30), norms.hi)
         return [corners(torch.div, wide, near).masked(mask.expand_as(x.lo))]

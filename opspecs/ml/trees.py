@@ -364,12 +364,14 @@ class TreeEnsembleClassifier(Ensemble, Classifying):
     classes = CLASSES
     labels = LABELS
     trees = forest(lambda op: op.classes)
+    base = Choice(by=lambda draw, op, *_: draw.choice(((), (), (0.5,) * op.classes)))
     post_transform = Choice(TRANSFORMS)
 
     def requires(self, x):
         yield from super().requires(x)
         used = {target for target, _ in self._pairs()}
         yield max(used) < self.classes
+        yield len(self.base) in (0, 1 if self.classes == 2 and len(used) == 1 else self.classes)
         if self.classes == 2 and len(used) == 1:
             negative = min(weight for _, weight in self._pairs()) < 0
             yield used == {0}
@@ -379,26 +381,27 @@ class TreeEnsembleClassifier(Ensemble, Classifying):
         return [pair for tree in self.trees for pair in pairs(tree)]
 
     def scores(self):
-        return Forest(self.trees, self.classes)
+        return Forest(self.trees, self.classes, base=self.base)
 
     def compose(self, apply, x):
         if self.classes > 2 or any(target for target, _ in self._pairs()):
             return super().compose(apply, x)
         constant = 1.0 if self.post_transform == "NONE" else 0.0
         both = Affine([[-1.0], [1.0]], [constant, 0.0])
-        scores = apply(both, apply(Forest(self.trees, 1), x))
+        scores = apply(both, apply(Forest(self.trees, 1, base=self.base), x))
         scores = transformed(apply, scores, self.post_transform)
         return [apply(Label(self.labels), scores), scores]
 
     def onnx(self, emit, x):
         given = {"classlabels_int64s": self.labels, "post_transform": self.post_transform}
+        given["base_values"] = self.base or None
         return emit(self.name, x, outputs=2, **given, **written(self.trees, "class"))
 
     @classmethod
     def from_onnx(cls, fields, takes, gives):
-        labels = fields["classlabels_int64s"]
-        trees, transform = read(fields, "class"), fields["post_transform"]
-        return cls(classes=len(labels), labels=labels, trees=trees, post_transform=transform)
+        labels, base = fields["classlabels_int64s"], fields.get("base_values") or ()
+        known = {"trees": read(fields, "class"), "post_transform": fields["post_transform"]}
+        return cls(classes=len(labels), labels=labels, base=base, **known)
 
 
 @ml

@@ -119,7 +119,8 @@ def test_several_models_and_one_that_is_none(model, tmp_path):
     (tmp_path / "bad.onnx").write_bytes(b"no model")
     other = tmp_path / "other.onnx"
     other.write_bytes(model.read_bytes())
-    done = nnfuzz("check", model, tmp_path / "bad.onnx", other, "-b", "onnxruntime", "--level", "O0")
+    own = ("-b", "onnxruntime", "--level", "O0")
+    done = nnfuzz("check", model, tmp_path / "bad.onnx", other, *own)
     assert done.returncode == 2 and "not checked: " in done.stdout
     for file in (model, other):
         assert f"{file}: right: all outputs on all 1 targets" in done.stdout

@@ -73,6 +73,7 @@ def test_one_score_of_two_classes_is_that_of_the_second():
     def scored(low, high, transform):
         tree = ("BRANCH_LEQ", 0, 0.0, ((0, low),), ((0, high),))
         given = {"classes": 2, "labels": (3, 4), "trees": (tree,), "post_transform": transform}
+        given["base"] = ()
         return op("TreeEnsembleClassifier", **given)
 
     x = torch.tensor([[-1.0], [1.0]])
@@ -120,9 +121,20 @@ def test_what_the_standard_leaves_open_is_no_instance(name, attributes):
 
 def test_rows_with_negative_elements_have_no_known_maximum_or_sum():
     x = exact(torch.tensor([[1.0, 2.0], [-1.0, 2.0]]))
-    for norm, lost in (("MAX", [False, True]), ("L1", [False, True]), ("L2", [False, False])):
-        (y,) = op("Normalizer", norm=norm).interval(x)
-        assert y.mask().all(-1).tolist() == lost
+    for norm in ("MAX", "L1"):
+        assert op("Normalizer", norm=norm).undefined(x).tolist() == [[False], [True]]
+    assert op("Normalizer", norm="L2").undefined(x) is None
+
+
+def test_base_values_of_classes_are_added_to_their_scores():
+    tree = ("BRANCH_LEQ", 0, 0.0, ((0, 1.0), (1, 2.0), (2, 0.5)), ((0, -1.0), (1, 0.0), (2, 0.25)))
+    given = {"labels": (3, 4, 5), "trees": (tree,), "post_transform": "NONE"}
+    model = op("TreeEnsembleClassifier", classes=3, base=(0.5, -0.5, 1.0), **given)
+    label, scores = model.torch(torch.tensor([[-1.0], [1.0]]))
+    assert label.tolist() == [3, 5] and scores.tolist() == [[1.5, 1.5, 1.5], [-0.5, -0.5, 1.25]]
+    for base in ((0.5,), (0.5,) * 4):
+        wrong = op("TreeEnsembleClassifier", classes=3, base=base, **given)
+        assert not all(wrong.requires(TensorType(DType.FLOAT32, (2, 1))))
 
 
 def test_a_vector_of_features_is_a_matrix_of_one_row():
