@@ -320,17 +320,17 @@ class _Examination:
         from nnfuzz.testcase.extraction import extracted
 
         ran = self.exposed_result.outcomes if self.exposed_result else ()
-        first = next((o for o in ran if o.outputs is not None), None)
-        if first is None:
-            return [], []
+        who, computed = next(
+            ((label(o.target), o.outputs) for o in ran if o.outputs is not None), ("", {})
+        )
         model, given = parsed_model(self.case.model), dict(self.case.inputs)
         reads = {name: node.input for node in model.graph.node for name in node.output}
         places, before = list[Place](), self._unknown()
         for trial in range(ROUNDS):
             unknown, whole = self._unknown() - given.keys(), not trial and not self.case.graph
             ready = () if whole else (n for n in reads if unknown.isdisjoint(reads[n]))
-            taken = unknown.intersection(ready, first.outputs)
-            given |= {name: first.outputs[name] for name in taken}
+            taken = unknown.intersection(ready, computed)
+            given |= {name: computed[name] for name in taken}
             rest = [name for name in reads if name in unknown - taken]
             if not rest or not (taken or whole):
                 break
@@ -349,7 +349,6 @@ class _Examination:
             wrong = (f for f in self.run.findings(result) if f.failure.kind is OutcomeKind.MISMATCH)
             places += [own.place(finding, hidden=True) for finding in wrong]
         judged = len(before) - len(self._unknown())
-        who = label(first.target)
         note = f"note: {judged} values behind others without a reference are compared, given these"
         return places, [f"{note} as {who} computes them"] if judged else []
 

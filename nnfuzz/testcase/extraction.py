@@ -73,7 +73,7 @@ def single_node(
         raise ModelError(f"no node computes {output}")
     try:
         with np.errstate(all="ignore"):
-            values = ReferenceEvaluator(model).run(None, dict(inputs), intermediate=True)
+            values = dict(ReferenceEvaluator(model).run(None, dict(inputs), intermediate=True))
     except Exception as error:  # it is written operator by operator in Python
         raise ModelError(f"onnx.reference: {type(error).__name__}: {error}") from error
     free = {*inputs}

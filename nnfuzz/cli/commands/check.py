@@ -142,8 +142,8 @@ def check(
         targets = _targets(backend or [], listed(level), plugin or [])
     except TargetError as error:
         raise UsageError(str(error)) from error
-    known = {"tolerance": tolerance, "seed": seed, "plugins": plugin or []}
-    asked, codes = partial(check_model, targets=targets, **known), []
+    known = partial(check_model, tolerance=tolerance, seed=seed, plugins=plugin or [])
+    asked, codes = partial(known, targets=targets), []
     for model in models:
         try:
             file = _model_file(model)
