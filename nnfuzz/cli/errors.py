@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.setting import names
-
-if TYPE_CHECKING:
-    import numpy as np
-    from onnx import ModelProto
 
 OK, FINDINGS, USAGE, FAULT, NOT_COMPARED = 0, 1, 2, 3, 4
 """Exit codes: nothing found, findings, wrong usage, a fault of nnfuzz itself, nothing compared."""
@@ -58,15 +53,6 @@ def write_whole(file: Path, data: bytes) -> None:
 def write_json(file: Path, data: object) -> None:
     """Writes data as `write_whole` does. Raises: UsageError."""
     write_whole(file, json.dumps(data, indent=1, default=str).encode() + b"\n")
-
-
-def write_model(file: Path, model: ModelProto, inputs: Mapping[str, np.ndarray]) -> None:
-    """Writes a model, and its inputs beside it; prints where. Raises: UsageError."""
-    from nnfuzz.base.files import npz_bytes
-
-    write_whole(file, model.SerializeToString())
-    write_whole(file.with_suffix(".npz"), npz_bytes(inputs))
-    print(f"wrote {file}, and its inputs beside it (.npz)")
 
 
 def plain_message(error: Exception) -> str:

@@ -52,8 +52,7 @@ if TYPE_CHECKING:
 MESSAGE = 400  # characters of a compiler's message
 UNREACHED = ("nnfuzz cannot compute what it needs, or no input decides on it",)
 FUSED = "right if every value is an output: it takes a fusion with nodes in front of it"
-ROUNDS = 8
-"""Most times that values without a reference are taken as inputs."""
+ROUNDS = 8  # most times that values without a reference are taken as inputs
 ENDS = "the model up to this node fails in the same way, and without it does not"
 
 
@@ -213,8 +212,7 @@ def parts_at(
     if not node or len(found) != 1:
         raise ModelError(f"{len(found)} nodes of the main graph have or compute the name {node!r}")
     case = next(cases_to_check(model, inputs, seed, ())[0])
-    names = list(filter(None, found[0].output))
-    beginning = extracted(model, case.inputs, names)
+    beginning = extracted(model, case.inputs, names := list(filter(None, found[0].output)))
     own = {value.name: case.inputs[value.name] for value in beginning.graph.input}
     return {"up-to": (beginning, own), "only": single_node(model, case.inputs, names[0])}
 
@@ -320,9 +318,8 @@ class _Examination:
         from nnfuzz.testcase.extraction import extracted
 
         ran = self.exposed_result.outcomes if self.exposed_result else ()
-        who, computed = next(
-            ((label(o.target), o.outputs) for o in ran if o.outputs is not None), ("", {})
-        )
+        found = ((label(o.target), o.outputs) for o in ran if o.outputs is not None)
+        who, computed = next(found, ("", {}))
         model, given = parsed_model(self.case.model), dict(self.case.inputs)
         reads = {name: node.input for node in model.graph.node for name in node.output}
         places, before = list[Place](), self._unknown()

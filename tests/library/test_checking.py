@@ -201,19 +201,16 @@ def test_compilers_that_differ_where_nothing_has_a_reference_are_named(model, wh
 
 
 def test_nodes_behind_one_without_a_reference_are_judged_by_what_they_read():
-    support = "coefficients = [1.0, -2.0], support_vectors = [1.0, 0.0, 0.5, 0.2], n_supports = 2"
-    model = parser.parse_model(
-        f"""<ir_version: 8, opset_import: ["" : 18, "ai.onnx.ml" : 3]> g
-        (float[2, 2] x) => (float[2, 1] y) {{
-            s = ai.onnx.ml.SVMRegressor<kernel_type = "RBF", kernel_params = [0.5, 0.0, 3.0],
-                {support}, rho = [0.25]>(x)  t = Tanh(s)  y = Add(t, t) }}"""
+    model = parsed(
+        """(float[2] x) => (float[2] y) { r = Exp(x)  l = SequenceConstruct(r, r)
+        i = Constant<value = int64 {0}>()  s = SequenceAt(l, i)  t = Tanh(s)  y = Add(t, t) }"""
     )
     targets = ["onnxruntime/O0", Target("planted,value=y", pipeline="O0")]
     check = nnfuzz.check_model(model, targets, plugins=[onnx_runtime.__file__], localise=False)
     states = {v.name: [c.state for c in v.computed] for v in check.values}
-    assert states == {"s": ["agrees"] * 2, "t": ["right"] * 2, "y": ["right", "wrong"]}
+    assert states["s"] == ["agrees"] * 2 and states["t"] == ["right"] * 2
     (place,) = check.places
-    assert place.targets == ("planted O0",) and place.value == "y" and check.failed
+    assert check.failed and "planted" in place.targets[0] and place.value == "y"
 
 
 def test_sequences_and_texts_are_compared_element_by_element():

@@ -314,14 +314,11 @@ def test_the_size_of_features_at_computed_positions_is_known():
     assert graph.type(graph.outputs[0]).shape == (1, 4)
 
 
-@pytest.mark.parametrize(
-    ("dims", "shape"), [("batch, words, 3", (2, 3, 3)), ("N, N, 3", (2, 2, 3))]
-)
-def test_open_dimensions_of_different_names_have_different_sizes(dims, shape):
-    text = f"""<ir_version: 8, opset_import: ["" : 18]> g (float[{dims}] x) => (float[N, M, 3] y) {{
-        y = Tanh(x) }}"""
+def test_open_dimensions_of_different_names_have_different_sizes():
+    text = """<ir_version: 8, opset_import: ["" : 18]> g
+    (float[batch, words, batch] x) => (float[N, M, L] y) { y = Tanh(x) }"""
     graph = import_onnx(parser.parse_model(text), REGISTRY, 18).graph
-    assert graph.type(graph.outputs[0]).shape == shape
+    assert graph.type(graph.outputs[0]).shape == (2, 3, 2)
 
 
 def test_a_zero_point_of_int32_is_none():

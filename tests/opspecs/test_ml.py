@@ -98,25 +98,18 @@ def test_the_value_that_is_replaced_may_be_met_within_an_interval():
     assert y.hi.tolist() == [[7.0, 7.0, 2.0]]
 
 
-@pytest.mark.parametrize(
-    ("name", "attributes"),
-    [
-        ("TreeEnsembleRegressor", {"targets": 1, "trees": (((0, 1.0), (0, 2.0)),)}),
-        ("TreeEnsembleRegressor", {"targets": 3, "trees": (STUMP,), "aggregate": "MIN"}),
-        ("LinearRegressor", {"targets": 1, "post_transform": "SOFTMAX"}),
-        ("LinearRegressor", {"targets": 2}),
-        ("LinearRegressor", {"coefficients": (1.0, 2.0)}),
-    ],
-)
-def test_what_the_standard_leaves_open_is_no_instance(name, attributes):
-    usual = {"targets": 1, "post_transform": "NONE"}
-    if name == "LinearRegressor":
-        usual |= {"features": 1, "coefficients": (1.0,), "intercepts": (0.5,)}
-    else:
-        usual |= {"aggregate": "SUM", "trees": (((0, 1.0),),), "base": ()}
-    takes = TensorType(DType.FLOAT32, (2, 1))
-    assert all(op(name, **usual).requires(takes))
-    assert not all(op(name, **{**usual, **attributes}).requires(takes))
+def test_what_the_standard_leaves_open_is_no_instance():
+    trees = {"targets": 1, "trees": (((0, 1.0),),), "aggregate": "SUM", "base": ()}
+    linear = {"targets": 1, "features": 1, "coefficients": (1.0,), "intercepts": (0.5,)}
+    for name, usual, others in (
+        ("TreeEnsembleRegressor", trees, {"trees": (((0, 1.0), (0, 2.0)),)}),
+        ("TreeEnsembleRegressor", {**trees, "targets": 3}, {"aggregate": "MIN"}),
+        ("LinearRegressor", linear, {"post_transform": "SOFTMAX"}),
+        ("LinearRegressor", linear, {"coefficients": (1.0, 2.0)}),
+    ):
+        for more, admitted in ({}, True), (others, False):
+            made = op(name, **{"post_transform": "NONE", **usual, **more})
+            assert all(made.requires(TensorType(DType.FLOAT32, (2, 1)))) is admitted
 
 
 def test_rows_with_negative_elements_have_no_known_maximum_or_sum():
@@ -132,11 +125,3 @@ def test_base_values_of_classes_are_added_to_their_scores():
     model = op("TreeEnsembleClassifier", classes=3, base=(0.5, -0.5, 1.0), **given)
     label, scores = model.torch(torch.tensor([[-1.0], [1.0]]))
     assert label.tolist() == [3, 5] and scores.tolist() == [[1.5, 1.5, 1.5], [-0.5, -0.5, 1.25]]
-    for base in ((0.5,), (0.5,) * 4):
-        wrong = op("TreeEnsembleClassifier", classes=3, base=base, **given)
-        assert not all(wrong.requires(TensorType(DType.FLOAT32, (2, 1))))
-
-
-def test_a_vector_of_features_is_a_matrix_of_one_row():
-    y = op("ArrayFeatureExtractor").torch(torch.tensor([5, 6, 7]), torch.tensor([[2, 0]]))
-    assert y.tolist() == [[7, 5]]

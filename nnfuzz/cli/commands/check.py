@@ -14,6 +14,7 @@ import typer
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.target import Target, TargetError
+from nnfuzz.base.files import npz_bytes
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.untrusted import read_bytes, read_model, read_npz
 from nnfuzz.campaign.configuration import chosen_backends
@@ -26,7 +27,7 @@ from nnfuzz.cli.errors import (
     UsageError,
     listed,
     write_json,
-    write_model,
+    write_whole,
     writing,
 )
 from nnfuzz.cli.limits import computing
@@ -208,7 +209,9 @@ def _cut(
             raise UsageError(f"{file}: {error}") from error
     for kind, (model, arrays) in parts.items():
         out = folder / f"{file.stem}-{kind}-{re.sub(r'[^A-Za-z0-9_.-]+', '-', node)}.onnx"
-        write_model(out, model, arrays)
+        write_whole(out, model.SerializeToString())
+        write_whole(out.with_suffix(".npz"), npz_bytes(arrays))
+        typer.echo(f"wrote {out}, and its inputs beside it (.npz)")
 
 
 def _model_file(path: Path) -> Path:
