@@ -21,7 +21,7 @@ class GatherElements(Indexed):
     Source: ONNX GatherElements-13; torch.gather.
     """
 
-    copies = True
+    copies = picks = True
     inputs = (In("T", ALL, (1, 5)), In("I", INDICES, (1, 5), index=True))
     axis = AXIS
 
@@ -62,7 +62,7 @@ class GatherND(Indexed):
     """
 
     since = 12
-    copies = True
+    copies = picks = True
     unexportable = DECOMPOSED
     inputs = (In("T", ALL, (1, 5)), In("I", INDICES[:1], (1, 6), index=True))
     batch_dims = Choice(

@@ -200,7 +200,7 @@ class Gather(Along, Indexed):
     """
 
     merges = ("Gather",)
-    copies = True
+    copies = picks = True
     inputs = (
         In("T", ALL, (1, 5)),
         In("I", INDICES, (0, 5), index=True),

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 MESSAGE = 400  # characters of a compiler's message
 UNREACHED = ("nnfuzz cannot compute what it needs, or no input decides on it",)
 FUSED = "right if every value is an output: it takes a fusion with nodes in front of it"
+ROUNDS = 8  # most times that values without a reference are taken as inputs
 ENDS = "the model up to this node fails in the same way, and without it does not"
 
 
@@ -116,6 +117,10 @@ def check_model(
         places = [own.place(finding) for finding in found]
         places += [own.place(finding, hidden=True) for finding in own.hidden(result)]
         outputs = own.outputs(result)
+        if any(output.share < ENOUGH for output in outputs):
+            more, said = own.behind(plugins)
+            places += more
+            notes += said
     if criterion and any(c.beyond for output in outputs for c in output.computed):
         known = {target for place in places for target in place.targets}
         with Experiment(targets, plugins, tolerance=tolerance, isolated=False) as run:
@@ -191,6 +196,25 @@ def cases_to_check(
     bare = TestCase(ForeignId(seed), NO_GRAPH, data, {}, {}, {}, DIRECT, max([1, *versions]))
     candidates = guesses(declared, read, seed) if inputs is None else [dict(inputs)]
     return (replace(bare, inputs=arrays) for arrays in candidates), why
+
+
+def parts_at(
+    model: onnx.ModelProto, node: str, inputs: Mapping[str, np.ndarray] | None = None, seed: int = 0
+) -> dict[str, tuple[onnx.ModelProto, dict[str, np.ndarray]]]:
+    """Two parts of a model with their inputs: "up-to", which ends with a node, and "only", which is
+    the node itself.
+
+    node: its name, or that of a value that it computes. Raises: ModelError.
+    """
+    from nnfuzz.testcase.extraction import extracted, single_node
+
+    found = [own for own in model.graph.node if node in (own.name, *own.output)]
+    if not node or len(found) != 1:
+        raise ModelError(f"{len(found)} nodes of the main graph have or compute the name {node!r}")
+    case = next(cases_to_check(model, inputs, seed, ())[0])
+    beginning = extracted(model, case.inputs, names := list(filter(None, found[0].output)))
+    own = {value.name: case.inputs[value.name] for value in beginning.graph.input}
+    return {"up-to": (beginning, own), "only": single_node(model, case.inputs, names[0])}
 
 
 def _that_runs(
@@ -283,6 +307,51 @@ class _Examination:
             if finding.failure.kind is OutcomeKind.MISMATCH
             and known.isdisjoint(map(label, finding.failure.targets))
         ]
+
+    def behind(self, plugins: Sequence[str | Path]) -> tuple[list[Place], list[str]]:
+        """Judges nodes that read values without a reference, which are inputs then with what the
+        first target makes of them. Returns failures, and a note.
+
+        Replaces entries of `values` by others of which more is compared.
+        """
+        from nnfuzz.base.untrusted import parsed_model
+        from nnfuzz.testcase.extraction import extracted
+
+        ran = self.exposed_result.outcomes if self.exposed_result else ()
+        found = ((label(o.target), o.outputs) for o in ran if o.outputs is not None)
+        who, computed = next(found, ("", {}))
+        model, given = parsed_model(self.case.model), dict(self.case.inputs)
+        reads = {name: node.input for node in model.graph.node for name in node.output}
+        places, before = list[Place](), self._unknown()
+        for trial in range(ROUNDS):
+            unknown, whole = self._unknown() - given.keys(), not trial and not self.case.graph
+            ready = () if whole else (n for n in reads if unknown.isdisjoint(reads[n]))
+            taken = unknown.intersection(ready, computed)
+            given |= {name: computed[name] for name in taken}
+            rest = [name for name in reads if name in unknown - taken]
+            if not rest or not (taken or whole):
+                break
+            try:
+                part = extracted(model, given, rest)
+                used = {value.name: given[value.name] for value in part.graph.input}
+                case = case_from_onnx(part, used, plugins=plugins)
+            except ModelError:
+                continue
+            self.watch(f"looking behind {', '.join(sorted(taken)) or 'the inputs'}")
+            own = _Examination(self.run, case, self.oracle, None, self.localise, self.watch)
+            result = self.run(case)
+            own.values = own.outputs(result, made=True)
+            more = {value.name: value for value in own.values if value.share >= ENOUGH}
+            self.values = tuple(more.get(value.name, value) for value in self.values)
+            wrong = (f for f in self.run.findings(result) if f.failure.kind is OutcomeKind.MISMATCH)
+            places += [own.place(finding, hidden=True) for finding in wrong]
+        judged = len(before) - len(self._unknown())
+        note = f"note: {judged} values behind others without a reference are compared, given these"
+        return places, [f"{note} as {who} computes them"] if judged else []
+
+    def _unknown(self) -> set[str]:
+        """The names of values of which too little has a reference."""
+        return {value.name for value in self.values if value.share < ENOUGH}
 
     def place(self, finding: Finding, hidden: bool = False) -> Place:
         """The place of a failure, at the least optimised target that fails.

@@ -78,7 +78,7 @@ class Computed:
                 far = f", up to {self.relative:.2g} of the largest element" * bool(self.relative)
                 text = f"{self.said}{far}: {self.wrong}"
         elif self.state == OutputState.RIGHT and self.ulp:
-            text = f"right, {_distance(self.ulp, self.relative)} at most"
+            text = f"right, {_distance(self.ulp, f'{self.relative:.2g} (relative)')} at most"
         if self.beyond is not None:
             own = f"{self.beyond} elements beyond" if self.beyond else "within"
             text += f"; {own} your tolerance"
@@ -92,15 +92,14 @@ def _off(wrong: Mismatch) -> str:
         return ""
     numbers = worst.actual, worst.expected
     actual, expected = (n if isinstance(n, float) else float("nan") for n in numbers)
-    relative = abs(actual - expected) / abs(expected) if expected else 0.0
-    return f", the worst {_distance(worst.excess, relative)} outside"
+    off = abs(actual - expected)
+    far = f"{off / abs(expected):.2g} (relative)" if expected else f"{off:.2g} (absolute)"
+    return f", the worst {_distance(worst.excess, far)} outside"
 
 
-def _distance(ulp: float, relative: float) -> str:
-    """Units in the last place; where these are too many to mean anything, a relative error."""
-    if ulp > MOST_ULP and relative > 0:
-        return f"{relative:.2g} (relative)"
-    return f"{_brief(ulp)} units in the last place"
+def _distance(ulp: float, far: str) -> str:
+    """Units in the last place; `far` where these are too many to mean anything."""
+    return far if ulp > MOST_ULP else f"{_brief(ulp)} units in the last place"
 
 
 def _brief(number: Number) -> str:

@@ -209,9 +209,11 @@ def _describes_shapes(found: Facts, node: onnx.NodeProto, needed: Iterable[str])
 def _sampled(
     found: Facts, node: onnx.NodeProto, needed: Iterable[str]
 ) -> dict[str, onnx.TypeProto]:
-    """Output types on which a few runs agree; none if shapes may depend on input elements."""
+    """Output types on which a few runs agree; none if shapes may depend on input elements, as they
+    never do in ai.onnx.ml."""
     free = {n: expressed(found.types[n]) for n in needed if n not in found.constants}
-    if any(t is None or (t.rank < 2 and not t.dtype.is_float) for t in free.values()):
+    data = node.domain == "ai.onnx.ml"
+    if any(t is None or not (data or t.rank > 1 or t.dtype.is_float) for t in free.values()):
         return {}
     try:
         runs = [kinds(drawn(found, node, needed, {}, scale)) for scale in range(DRAWS)]

@@ -25,7 +25,7 @@ from nnfuzz.materialize.facts import (
 from nnfuzz.materialize.protos import schema_of
 
 UNKNOWN_SIZE = 2
-"""Size of every open dimension, unless nodes fail with it."""
+"""Size of the first open dimension, unless nodes fail with it; others are larger by one each."""
 COMMON = (1, 3, 4, 8, 16, 32, 64, 224)
 """Sizes tried next: first one size for all dimensions, then random ones for each."""
 SIZES_TRIED = 32
@@ -43,9 +43,14 @@ def open_sizes(graph: onnx.GraphProto) -> list[str]:
 def assignments(names: Sequence[str], literal: Sequence[int]) -> Iterator[Mapping[str, int]]:
     """Sizes by dimension name to try, likely ones first; one empty mapping if no dimension is open.
 
-    literal: numbers in the model that may be sizes.
+    literal: numbers in the model that may be sizes. Different names, such as those of a batch and a
+    sequence, get different sizes first; unnamed dimensions of the same axis the same one.
     """
-    yield dict.fromkeys(names, UNKNOWN_SIZE)
+    kinds = [name.rpartition("[")[2] if name.endswith("]") else name for name in names]
+    order = list(dict.fromkeys(kinds))
+    yield {name: UNKNOWN_SIZE + order.index(kind) for name, kind in zip(names, kinds)}
+    if len(order) > 1:
+        yield dict.fromkeys(names, UNKNOWN_SIZE)
     if not names:
         return
     options = list(dict.fromkeys([*literal, *COMMON]))

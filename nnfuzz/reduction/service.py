@@ -37,8 +37,8 @@ from nnfuzz.reduction.subject import Inapplicable, Subject
 from nnfuzz.sandbox.job import Report, does
 from nnfuzz.testcase.bench import COLLECTED, BenchService, CaseBench
 from nnfuzz.testcase.case import CaseConfig, ModelError, TestCase
+from nnfuzz.testcase.extraction import single_node
 from nnfuzz.testcase.foreign import case_of_model
-from nnfuzz.testcase.foreign_inputs import single_node
 from nnfuzz.triage.headline import needed_attributes, unwritten
 from nnfuzz.triage.keys import Claim, Hypothesis
 from nnfuzz.vary.rewrite.rewriting import Written, parse_form, write_form

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 from nnfuzz.backend.interface import InputError, TensorSpec, check_inputs, read_interface
 from nnfuzz.backend.target import DIRECT
@@ -29,6 +29,7 @@ from nnfuzz.materialize.walk import qualified_name, reads
 from nnfuzz.operators.carriers import array
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.testcase.case import ModelError, NoReference, TestCase
+from nnfuzz.testcase.extraction import inferred, keep_only
 from nnfuzz.testcase.foreign_inputs import NoInputs, search_inputs
 from nnfuzz.testcase.identity import ForeignId
 
@@ -193,9 +194,9 @@ def _as_matrix(graph: onnx.GraphProto, name: str, columns: int) -> None:
     (output,) = (value for value in graph.output if value.name == name)
     shape = numpy_helper.from_array(np.array([-1, columns]), f"{name}/shape")
     graph.initializer.append(shape)
-    made = onnx.helper.make_node("Reshape", [*node.input, shape.name], [name])
+    made = helper.make_node("Reshape", [*node.input, shape.name], [name])
     node.CopyFrom(made)
-    open_matrix = onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [None, columns])
+    open_matrix = helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [None, columns])
     output.CopyFrom(open_matrix)
 
 
@@ -252,7 +253,7 @@ def with_values(model: bytes) -> bytes:
     elements. New outputs have the types that ONNX infers, if any.
     """
     proto = onnx.load_model_from_string(model)
-    graph, types = proto.graph, _inferred(proto)
+    graph, types = proto.graph, inferred(proto)
     live = {value.name for value in graph.input} - {tensor.name for tensor in graph.initializer}
     known = {value.name for value in graph.output}
     for node in graph.node:
@@ -261,13 +262,6 @@ def with_values(model: bytes) -> bytes:
     names = [n for node in graph.node for n in node.output if n in live and n not in known]
     graph.output.extend(types.get(name) or onnx.ValueInfoProto(name=name) for name in names)
     return proto.SerializeToString()
-
-
-def _inferred(model: onnx.ModelProto) -> dict[str, onnx.ValueInfoProto]:
-    """The declarations of values inside of the main graph, as ONNX infers them from the model."""
-    with suppress(Exception):  # ONNX raises many kinds, even for models that compilers accept
-        model = onnx.shape_inference.infer_shapes(model)
-    return {value.name: value for value in model.graph.value_info}
 
 
 def with_outputs(
@@ -280,17 +274,10 @@ def with_outputs(
     it calls functions or was written anew since.
     """
     model = onnx.load_model_from_string(case.model)
-    makers = {name: node for node in model.graph.node for name in node.output}
-    if any(name not in makers for name in names):
+    if not {*names} <= {name for node in model.graph.node for name in node.output}:
         return None
-    needed, kept = {*names}, []
-    for node in reversed(model.graph.node):
-        if not needed.isdisjoint(node.output):
-            kept.append(node)
-            needed.update(reads(node))
-    own = {**_inferred(model), **{value.name: value for value in model.graph.output}}
-    del model.graph.output[:], model.graph.node[:]
-    model.graph.node.extend(reversed(kept))
+    own = {**inferred(model), **{value.name: value for value in model.graph.output}}
+    keep_only(model.graph, names)
     model.graph.output.extend(own.get(name) or _declared(graph, name) for name in names)
     part = _part(graph, names)
     return replace(
@@ -305,7 +292,7 @@ def with_outputs(
 def _declared(graph: Graph, name: str) -> onnx.ValueInfoProto:
     """A declaration with dtype and rank: sizes may be open in the model, though not here."""
     type_ = graph.type(name)
-    return onnx.helper.make_tensor_value_info(name, type_.dtype.onnx, [None] * len(type_.shape))
+    return helper.make_tensor_value_info(name, type_.dtype.onnx, [None] * len(type_.shape))
 
 
 def _named(model: onnx.ModelProto, node: onnx.NodeProto) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 import ml_dtypes
@@ -18,24 +18,18 @@ import numpy as np
 import onnx
 
 from nnfuzz.backend.interface import TensorSpec
-from nnfuzz.inputs.draws import draw_array
-from nnfuzz.inputs.program import InvalidCause, Program, index_ranges
+from nnfuzz.inputs.program import index_ranges
 from nnfuzz.inputs.search import NotFound, SearchConfig, search
 from nnfuzz.ir.dtypes import DType, plain
-from nnfuzz.ir.graph import Graph, Node
-from nnfuzz.ir.types import TensorType
-from nnfuzz.materialize import protos
+from nnfuzz.ir.graph import Graph
 from nnfuzz.materialize.module import execute, tensors
-from nnfuzz.operators.carriers import array, tensor
-from nnfuzz.operators.operator import ANY_RANGE, Range
-from nnfuzz.testcase.case import ModelError
+from nnfuzz.operators.carriers import array
+from nnfuzz.operators.families.quantized import REDUCED
 
 Arrays = Mapping[str, np.ndarray]
 STAND_IN = 1e4
 """The stand-in for infinite or enormous constants while inputs are searched: exp(-1e4) is 0 in
 every dtype, as exp(-inf) is."""
-TRIALS = 24
-"""Draws in which the values around a node are looked at that no inputs suit."""
 MODERATE = SearchConfig(moderate=True)
 """Inputs of the usual kind: a wrong kernel must show, and one check has one set of inputs."""
 SIZES = (2, 1, 32, 224)
@@ -81,9 +75,8 @@ def search_inputs(graph: Graph, weights: Arrays, seed: int) -> Arrays:
         return second
     if isinstance(failed, NotFound) and failed.violations:
         position = max(failed.violations, key=failed.violations.__getitem__)
-        obstacle = _obstacle(graph, weights, position, seed)
-        tried = f"it is valid in none of {failed.draws} draws and {failed.steps} gradient steps"
-        raise NoInputs(obstacle or tried, position)
+        tried = f"{failed.draws} draws and {failed.steps} gradient steps"
+        raise NoInputs(f"it overflows or is undefined in all of {tried}", position)
     raise NoInputs(f"PyTorch cannot run the model: {failed}")
 
 
@@ -132,7 +125,11 @@ def _attempts(graph: Graph, weights: Arrays) -> Iterator[Arrays]:
 
 
 def _tamed(value: np.ndarray, dtype: DType) -> np.ndarray:
-    """The array, with stand-ins for numbers too large to be squared; itself if there are none."""
+    """The array, with stand-ins for numbers too large to be squared, and for int8 beyond REDUCED,
+    which specs avoid; itself if there are none.
+    """
+    if dtype is DType.INT8 and (np.abs(plain(value)) > REDUCED).any():
+        return value.clip(-REDUCED, REDUCED)
     if not dtype.is_float:
         return value
     most = math.sqrt(float(ml_dtypes.finfo(dtype.numpy).max))
@@ -175,145 +172,3 @@ def _finite(graph: Graph, params: Arrays) -> float:
     outputs = (plain(array(values[n], graph.type(n).dtype)).ravel() for n in graph.outputs)
     finite = np.concatenate([np.isfinite(a) for a in outputs])
     return float(finite.mean()) if finite.size else 1.0
-
-
-# -- obstacles ------------------------------------------------------------------------------------
-
-
-def _obstacle(graph: Graph, weights: Arrays, position: int, seed: int) -> str:
-    """Why the inputs of a node are invalid, a sentence about the node; "" if no draw gets to it."""
-    node = graph.nodes[position]
-    bounds = _bounds(graph, weights)
-    ranges = [bounds[name] for name in node.inputs]
-    if not node.op.feasible(*ranges) and (described := _described(node, ranges)):
-        return f"{described} whatever the inputs are, and it is not defined there"
-    tamed = {name: _tamed(value, graph.type(name).dtype) for name, value in weights.items()}
-    observed, cause = _observed(graph, weights, position, seed)
-    if not observed:
-        observed, cause = _observed(graph, tamed, position, seed)
-    why = (
-        "its result is not finite"
-        if cause is InvalidCause.FINITE
-        else "it is undefined there or overflows"
-    )
-    described = _described(node, observed)
-    return f"{described} in each of {TRIALS} trials, and {why}" if described else ""
-
-
-def _bounds(graph: Graph, weights: Arrays) -> dict[str, Range]:
-    """A range for every value that holds its elements for all inputs."""
-    bounds = {name: _admitted(graph.type(name).dtype) for name in graph.values}
-    bounds |= {name: _range(weights[name]) for name in graph.weights}
-    for node in graph.nodes:
-        if len(node.outputs) == 1:
-            own = node.op.value_range(*(bounds[name] for name in node.inputs))
-            lo, hi = bounds[node.outputs[0]]
-            bounds[node.outputs[0]] = max(lo, own[0]), min(hi, own[1])
-    return bounds
-
-
-def _admitted(dtype: DType) -> Range:
-    return ANY_RANGE if dtype.is_float else (0, 1) if dtype.is_bool else dtype.limits
-
-
-def _range(value: np.ndarray) -> Range:
-    wide = plain(value).astype(np.float64)
-    return (float(wide.min()), float(wide.max())) if wide.size else ANY_RANGE
-
-
-def _observed(
-    graph: Graph, weights: Arrays, position: int, seed: int
-) -> tuple[list[Range], InvalidCause | None]:
-    """The ranges that a node's inputs have in draws that get to it, and why it was not valid."""
-    program, dice = Program(graph), np.random.default_rng(seed)
-    hints = index_ranges(graph)
-    ranges: list[Range] = []
-    cause = None
-    for trial in range(TRIALS):
-        drawn = {n: draw_array(dice, graph.type(n), hints.get(n), trial) for n in graph.inputs}
-        values = {name: tensor(value) for name, value in {**weights, **drawn}.items()}
-        violation = program.run(values)
-        if violation is None or violation.position != position:
-            continue
-        cause = violation.cause
-        names = graph.nodes[position].inputs
-        own = [_range(array(values[n], graph.type(n).dtype)) for n in names]
-        ranges = [_union(a, b) for a, b in zip(ranges, own)] if ranges else own
-    return ranges, cause
-
-
-def _union(one: Range, other: Range) -> Range:
-    return min(one[0], other[0]), max(one[1], other[1])
-
-
-def _described(node: Node, ranges: Sequence[Range]) -> str:
-    """Which inputs of a node are in which ranges; "" if nothing is known of any."""
-    texts = {name: _spoken(range_) for name, range_ in zip(node.inputs, ranges)}
-    return " and ".join(f"its input {n!r} is {spoken}" for n, spoken in texts.items() if spoken)
-
-
-def _spoken(range_: Range) -> str:
-    lo, hi = (end + 0.0 for end in range_)  # no -0
-    if lo == hi:
-        return f"{lo:.6g}"
-    if math.isfinite(lo) and math.isfinite(hi):
-        return f"between {lo:.6g} and {hi:.6g}"
-    if math.isfinite(hi):
-        return f"at most {hi:.6g}"
-    return f"at least {lo:.6g}" if math.isfinite(lo) else ""
-
-
-def single_node(
-    model: onnx.ModelProto, inputs: Arrays, output: str
-) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
-    """The model of the node that computes a value, and its inputs as onnx.reference computes them.
-
-    What does not depend on the model's inputs stays a constant. Raises: ModelError if there is no
-    such node, or one of its values is no tensor or cannot be computed.
-    """
-    node = next((n for n in model.graph.node if output in n.output), None)
-    if node is None:
-        raise ModelError(f"no node computes {output}")
-    values = _values(model, inputs)
-    free = _free(model, inputs)
-    graph, fed = onnx.GraphProto(name="node", node=[node]), {}
-    for name in dict.fromkeys(name for name in node.input if name):
-        if name in free:
-            fed[name] = _tensor(values, name)
-            graph.input.append(protos.value_info(name, _type(fed[name])))
-        else:
-            graph.initializer.append(protos.constant_proto(name, _tensor(values, name)))
-    for name in filter(None, node.output):
-        graph.output.append(protos.value_info(name, _type(_tensor(values, name))))
-    opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
-    return protos.model(graph, opset), fed
-
-
-def _values(model: onnx.ModelProto, inputs: Arrays) -> Mapping[str, object]:
-    from onnx.reference import ReferenceEvaluator
-
-    try:
-        with np.errstate(all="ignore"):
-            return dict(ReferenceEvaluator(model).run(None, dict(inputs), intermediate=True))
-    except Exception as error:  # it is written operator by operator in Python
-        raise ModelError(f"onnx.reference: {type(error).__name__}: {error}") from error
-
-
-def _free(model: onnx.ModelProto, inputs: Arrays) -> set[str]:
-    """The names of values that depend on the model's inputs."""
-    free = {*inputs}
-    for node in model.graph.node:
-        if not free.isdisjoint(node.input):
-            free.update(node.output)
-    return free
-
-
-def _tensor(values: Mapping[str, object], name: str) -> np.ndarray:
-    value = values.get(name)
-    if not isinstance(value, (np.ndarray, np.generic)):
-        raise ModelError(f"{name} is no tensor")
-    return np.asarray(value)
-
-
-def _type(array: np.ndarray) -> TensorType:
-    return TensorType(DType.of(array.dtype), array.shape)

@@ -169,7 +169,8 @@ class Scaler(Feature):
 class Normalizer(Feature):
     """The rows of x divided by their maximum, sum, or Euclidean norm.
 
-    The documentation has no absolute values in the first two, so that elements are positive there.
+    The documentation has no absolute values in the first two, where some runtimes take them: rows
+    with negative elements are not compared there.
     Source: ai.onnx.ml.Normalizer-1.
     """
 
@@ -184,6 +185,9 @@ class Normalizer(Feature):
         y = as_floats(x)
         far = [y.abs() - 2.0**15]
         return [*far, 2.0**-8 - (y if self.norm != "L2" else y.abs())]
+
+    def undefined(self, x):
+        return None if self.norm == "L2" else (x.lo < 0).any(-1, keepdim=True)
 
     def radius(self, u, y, x):
         return max(u, 2**-24) * (x.shape[-1] + 8) * y.abs()
@@ -284,13 +288,19 @@ class Imputer(OpSpec):
 
 @ml
 class ArrayFeatureExtractor(Indexed):
-    """The features at some positions. Source: ai.onnx.ml.ArrayFeatureExtractor-1."""
+    """The features at some positions; a vector is a matrix of one row.
 
-    copies = True
-    inputs = (In("T", NUMBERS, (2, 3)), In("I", (DType.INT64,), (1, 1), index=True))
+    Source: ai.onnx.ml.ArrayFeatureExtractor-1.
+    """
+
+    copies = picks = True
+    inputs = (
+        In("T", (*NUMBERS, DType.FLOAT64), (1, 3)),
+        In("I", (DType.INT64,), (0, 2), index=True),
+    )
 
     def type_transfer(self, x, at):
-        return [x.with_shape((*x.shape[:-1], at.shape[0]))]
+        return [x.with_shape((*(x.shape[:-1] or (1,)), at.numel))]
 
     def infer_input_types(self, draw, first, dtypes, output):
         return tensor_types(dtypes, (*output.shape[:-1], first.shape[-1]), output.shape[-1:])
@@ -299,7 +309,8 @@ class ArrayFeatureExtractor(Indexed):
         return None, (0, x.shape[-1] - 1)
 
     def torch(self, x, at):
-        return x[..., at.long()]
+        y = x[..., at.long().flatten()]
+        return y if y.dim() > 1 else y.unsqueeze(0)
 
 
 @ml

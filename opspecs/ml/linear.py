@@ -105,6 +105,8 @@ class Scored(Composite):
     def requires(self, *inputs):
         # Models of others may have SOFTMAX_ZERO or PROBIT.
         yield self.post_transform in TRANSFORMS
+        # Of one number, runtimes leave the number in place of 1.
+        yield self.count > 1 or self.post_transform != "SOFTMAX"
 
     def value_range(self, *ranges):
         return ANY_RANGE if self.post_transform == "NONE" else (0.0, 1.0)
@@ -167,6 +169,8 @@ class Coefficients(Scored):
     def requires(self, x):
         yield from super().requires(x)
         yield x.shape[1] == self.features
+        yield len(self.intercepts) == self.count
+        yield len(self.coefficients) == self.count * self.features
 
     def scores(self):
         rows = [

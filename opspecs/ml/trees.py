@@ -63,12 +63,18 @@ def decisions(tree):
 
 
 def leaves(tree):
-    """The pairs of a tree's leaves."""
+    """The leaves of a tree."""
     if is_leaf(tree):
-        yield from tree
+        yield tree
     else:
         for side in tree[3:]:
             yield from leaves(side)
+
+
+def pairs(tree):
+    """The pairs of a tree's leaves."""
+    for leaf in leaves(tree):
+        yield from leaf
 
 
 def grown(draw, depth, targets, modes):
@@ -181,7 +187,7 @@ class Forest(OpSpec):
         )
 
     def radius(self, u, y, x):
-        weights = sum(max(abs(w) for _, w in leaves(tree)) for tree in self.trees)
+        weights = sum(max(abs(w) for _, w in pairs(tree)) for tree in self.trees)
         exact = not self.base and self.aggregate in ("MIN", "MAX")
         size = weights + max(map(abs, self.base), default=0.0)
         return 0.0 if exact else max(u, 2**-24) * (len(self.trees) + 3) * size
@@ -285,9 +291,11 @@ class Ensemble(Scored):
         yield from super().requires(x)
         used = [d[1] for tree in self.trees for d in decisions(tree)]
         yield x.shape[1] > max(used, default=0)
+        # Runtimes add up what a leaf gives to one target, and the standard does not say so.
+        yield all(len(dict(leaf)) == len(leaf) for tree in self.trees for leaf in leaves(tree))
 
     def cost(self, x):
-        return 4 * x.elements * sum(1 for tree in self.trees for _ in leaves(tree))
+        return 4 * x.elements * sum(1 for tree in self.trees for _ in pairs(tree))
 
 
 AGGREGATED = ("AVERAGE", "SUM", "MIN", "MAX")
@@ -302,6 +310,11 @@ class Regressing(Ensemble):
     """Ensembles that give numbers."""
 
     aggregate: str
+
+    def requires(self, x):
+        yield from super().requires(x)
+        # The standard does not say what the least or greatest of no leaves is.
+        yield self.targets == 1 or self.aggregate in ("SUM", "AVERAGE")
 
     def scores(self):
         return Forest(self.trees, self.targets, self.aggregate)
@@ -351,41 +364,44 @@ class TreeEnsembleClassifier(Ensemble, Classifying):
     classes = CLASSES
     labels = LABELS
     trees = forest(lambda op: op.classes)
+    base = Choice(by=lambda draw, op, *_: draw.choice(((), (), (0.5,) * op.classes)))
     post_transform = Choice(TRANSFORMS)
 
     def requires(self, x):
         yield from super().requires(x)
         used = {target for target, _ in self._pairs()}
         yield max(used) < self.classes
+        yield len(self.base) in (0, 1 if self.classes == 2 and len(used) == 1 else self.classes)
         if self.classes == 2 and len(used) == 1:
             negative = min(weight for _, weight in self._pairs()) < 0
             yield used == {0}
             yield self.post_transform == ("LOGISTIC" if negative else "NONE")
 
     def _pairs(self):
-        return [pair for tree in self.trees for pair in leaves(tree)]
+        return [pair for tree in self.trees for pair in pairs(tree)]
 
     def scores(self):
-        return Forest(self.trees, self.classes)
+        return Forest(self.trees, self.classes, base=self.base)
 
     def compose(self, apply, x):
         if self.classes > 2 or any(target for target, _ in self._pairs()):
             return super().compose(apply, x)
         constant = 1.0 if self.post_transform == "NONE" else 0.0
         both = Affine([[-1.0], [1.0]], [constant, 0.0])
-        scores = apply(both, apply(Forest(self.trees, 1), x))
+        scores = apply(both, apply(Forest(self.trees, 1, base=self.base), x))
         scores = transformed(apply, scores, self.post_transform)
         return [apply(Label(self.labels), scores), scores]
 
     def onnx(self, emit, x):
         given = {"classlabels_int64s": self.labels, "post_transform": self.post_transform}
+        given["base_values"] = self.base or None
         return emit(self.name, x, outputs=2, **given, **written(self.trees, "class"))
 
     @classmethod
     def from_onnx(cls, fields, takes, gives):
-        labels = fields["classlabels_int64s"]
-        trees, transform = read(fields, "class"), fields["post_transform"]
-        return cls(classes=len(labels), labels=labels, trees=trees, post_transform=transform)
+        labels, base = fields["classlabels_int64s"], fields.get("base_values") or ()
+        known = {"trees": read(fields, "class"), "post_transform": fields["post_transform"]}
+        return cls(classes=len(labels), labels=labels, base=base, **known)
 
 
 @ml
@@ -469,7 +485,26 @@ NUMBERED = (
     '"SOFTMAX_ZERO" (3) or "PROBIT" (4)\''
 )
 WAIVERS = {
-    TreeEnsembleRegressor.name: (NOT_APPLIED, integers("TreeEnsembleRegressor-3")),
+    TreeEnsembleClassifier.name: (
+        Waiver(
+            "onnxruntime",
+            "labels a row by the classes alone of which it reaches a leaf (onnxruntime 1.32)",
+            'TreeEnsembleClassifier-3: Y is the "Top class for each point", Z "The class score for '
+            'each class"',
+            where=lambda op, *_: any(w < 0 for tree in op.trees for _, w in pairs(tree)),
+        ),
+    ),
+    TreeEnsembleRegressor.name: (
+        NOT_APPLIED,
+        integers("TreeEnsembleRegressor-3"),
+        Waiver(
+            "onnxruntime",
+            "adds no base value to a target of which a row reaches no leaf (onnxruntime 1.32)",
+            'TreeEnsembleRegressor-3: base_values are "added to final prediction after applying '
+            'aggregate_function"',
+            where=lambda op, *_: len(op.base) > 1,
+        ),
+    ),
     TreeEnsemble.name: (
         Waiver(
             "onnxruntime",

@@ -237,6 +237,8 @@ class Process(Generic[A]):
         try:
             return self._pool.submit(self._question, node).result(SECONDS)
         except (BrokenProcessPool, TimeoutError):
+            for process in self._pool._processes.values():
+                process.kill()  # it may never come to an end
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._pool = self._fresh()
             raise

@@ -130,7 +130,7 @@ def imported(begin: list[LegalNode], wanted: int, rng: random.Random) -> Iterato
                 node = changed(rng.choice(own), rng)
                 answer = process(node) if node.given else None
             except (BrokenProcessPool, TimeoutError):
-                row.texts.append("a process died")
+                row.texts.append(f"a process died\n    {_text(node)}")
                 continue
             except Exception:  # nothing to change, or onnx's reasons why it is not legal
                 continue
@@ -160,7 +160,7 @@ def _run_onnxruntime(model: onnx.ModelProto, arrays: list[np.ndarray]) -> list[n
 
 
 def tell(row: Row) -> None:
-    print(row)
+    print(row, flush=True)
     for text in dict.fromkeys(row.texts):
         print(f"    {text}", flush=True)
 

@@ -85,7 +85,7 @@ def test_no_model_and_no_inputs(tmp_path):
     onnx.save(parser.parse_model(HEAD + text), tmp_path / "none.onnx")
     done = check(tmp_path / "none.onnx")
     assert done.returncode == 0 and done.stdout.startswith("right: ")  # all NaN, as must be
-    assert "its input 'n' is at most 0 whatever the inputs are" in done.stdout
+    assert "it overflows or is undefined in all of" in done.stdout
 
 
 @pytest.mark.slow
@@ -113,3 +113,21 @@ def test_the_report_is_printed_even_if_it_cannot_be_saved(model, tmp_path, monke
     done = check(model, "--save", tmp_path / "out")
     assert done.returncode == 2 and "cannot be written: No space left" in done.stderr
     assert done.stdout.startswith("right: all outputs on all 1 targets")
+
+
+def test_several_models_and_one_that_is_none(model, tmp_path):
+    (tmp_path / "bad.onnx").write_bytes(b"no model")
+    done = nnfuzz("check", tmp_path / "bad.onnx", model, "-b", "onnxruntime", "--level", "O0")
+    assert done.returncode == 2 and "not checked: " in done.stdout
+    assert f"{model}: right: all outputs on all 1 targets" in done.stdout
+
+
+def test_a_model_is_cut_at_a_node(model, tmp_path):
+    assert check(model, "--cut", "y", "--save", tmp_path / "parts").returncode == 0
+    for kind, operators in ("up-to", ["Add", "Tanh"]), ("only", ["Tanh"]):
+        file = tmp_path / "parts" / f"mine-{kind}-y.onnx"
+        part = onnx.load(file)
+        onnx.checker.check_model(part)
+        assert [node.op_type for node in part.graph.node] == operators
+        assert set(np.load(file.with_suffix(".npz"))) == {v.name for v in part.graph.input}
+    assert check(model, "--cut", "z").returncode == 2

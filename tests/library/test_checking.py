@@ -15,7 +15,7 @@ import nnfuzz
 from nnfuzz.backend.target import Target
 from nnfuzz.library.model_check import Computed, Output, OutputState, _states
 from nnfuzz.operators.registry import OpRegistry
-from tests.planted import one_node
+from tests.planted import one_node, onnx_runtime
 
 PLUGIN = Path(__file__).with_name("strange.py")
 DIFFERING = Path(__file__).with_name("differing.py")
@@ -177,14 +177,14 @@ def test_an_output_that_only_a_compiler_can_compute_is_not_compared():
 FOREIGN = """<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]> m (float[2, 3] x) =>
 (float[2, 2] y) { t = Transpose(x)  y = com.microsoft.FusedMatMul(x, t) }"""
 UNKNOWN = """(float[2, 3] x) => (float[2, 3] y) { a = Exp(x)  s = SequenceConstruct(a)
-i = Constant<value = int64 {0}>()  b = SequenceAt(s, i)  y = Add(a, b) }"""
+i = Constant<value = int64 {0}>()  y = SequenceAt(s, i) }"""
 
 
 @pytest.mark.parametrize(
     ("model", "where", "others"),
     [
         (parser.parse_model(FOREIGN), ", first at FusedMatMul", ()),
-        (parsed(UNKNOWN), ", first at node 'Add_4' (Add)", ("onnx.reference",)),
+        (parsed(UNKNOWN), ", first at node 'SequenceAt_3' (SequenceAt)", ("onnx.reference",)),
     ],
 )
 def test_compilers_that_differ_where_nothing_has_a_reference_are_named(model, where, others):
@@ -198,6 +198,19 @@ def test_compilers_that_differ_where_nothing_has_a_reference_are_named(model, wh
     same = nnfuzz.check_model(model, ["plain", "onnxruntime"], plugins=[DIFFERING])
     assert same.ok and same.verdict == "agree" and not same.outputs[0].differs
     assert {*same.outputs[0].agree} >= {"plain O0", "plain O3", "onnxruntime O0", "onnxruntime O3"}
+
+
+def test_nodes_behind_one_without_a_reference_are_judged_by_what_they_read():
+    model = parsed(
+        """(float[2] x) => (float[2] y) { r = Exp(x)  l = SequenceConstruct(r, r)
+        i = Constant<value = int64 {0}>()  s = SequenceAt(l, i)  t = Tanh(s)  y = Add(t, t) }"""
+    )
+    targets = ["onnxruntime/O0", Target("planted,value=y", pipeline="O0")]
+    check = nnfuzz.check_model(model, targets, plugins=[onnx_runtime.__file__], localise=False)
+    states = {v.name: [c.state for c in v.computed] for v in check.values}
+    assert states["s"] == ["agrees"] * 2 and states["t"] == ["right"] * 2
+    (place,) = check.places
+    assert check.failed and "planted" in place.targets[0] and place.value == "y"
 
 
 def test_sequences_and_texts_are_compared_element_by_element():

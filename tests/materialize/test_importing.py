@@ -296,6 +296,31 @@ def test_classical_models_are_read_in_versions_from_before_operators_were_deprec
     assert {e.domain: e.version for e in again.opset_import} == {"": 21, "ai.onnx.ml": 4}
 
 
+def test_a_node_is_not_read_as_one_that_differs_at_a_number_of_its_attributes():
+    """onnx.reference takes an Imputer of floats with integers to put in, which no spec has."""
+    text = """<ir_version: 8, opset_import: ["" : 18, "ai.onnx.ml" : 3]> g
+    (float[2, 3] x) => (float[2, 3] y) {
+        y = ai.onnx.ml.Imputer<replaced_value_int64 = 1, imputed_value_int64s = [7, 7, 1]>(x) }"""
+    imported = import_onnx(parser.parse_model(text), REGISTRY, 18)
+    assert [node.op.name for node in imported.graph.nodes] == ["Opaque"]
+
+
+def test_the_size_of_features_at_computed_positions_is_known():
+    text = """<ir_version: 8, opset_import: ["" : 18, "ai.onnx.ml" : 3]> g
+    (float[4, 3] x) => (int64[N, M] y) <int64[3] c = {5, 6, 7}> {
+        k = ArgMax<axis = 1, keepdims = 0>(x)  y = ai.onnx.ml.ArrayFeatureExtractor(c, k) }"""
+    graph = import_onnx(parser.parse_model(text), REGISTRY, 18).graph
+    assert graph.nodes[-1].op.name == "ai.onnx.ml.ArrayFeatureExtractor"
+    assert graph.type(graph.outputs[0]).shape == (1, 4)
+
+
+def test_open_dimensions_of_different_names_have_different_sizes():
+    text = """<ir_version: 8, opset_import: ["" : 18]> g
+    (float[batch, words, batch] x) => (float[N, M, L] y) { y = Tanh(x) }"""
+    graph = import_onnx(parser.parse_model(text), REGISTRY, 18).graph
+    assert graph.type(graph.outputs[0]).shape == (2, 3, 2)
+
+
 def test_a_zero_point_of_int32_is_none():
     """The bias of a quantised model; onnx.reference has no DequantizeLinear before opset 19."""
     text = """<ir_version: 8, opset_import: ["" : 17]>

@@ -237,3 +237,14 @@ def test_the_places_that_are_not_zero_may_be_counted_or_added():
     assert NonZero(size=1, closing="sum").torch(x).tolist() == [1, 1]
     (count,) = NonZero(size=1, closing="shape").interval(Interval(x - 1, x + 1))
     assert count.mask().all()
+
+
+@pytest.mark.parametrize("op", [Gather(axis=0), GatherElements(axis=0), ScatterElements(axis=0)])
+def test_what_an_undecided_index_moves_is_not_known(op):
+    """An imported graph may compute an index, such as ArgMax of nearly equal numbers."""
+    x, updates = exact(torch.tensor([5.0, 6.0, 7.0]), torch.tensor([1.0, 2.0]))
+    more, at = [updates] * isinstance(op, ScatterElements), torch.tensor([0, 1])
+    masked = Interval(at, at, torch.tensor([False, True]))
+    for unsure in (Interval(at, torch.tensor([0, 2])), masked):
+        lost = op.undefined(x, unsure, *more)
+        assert lost.all() if more else lost.tolist() == [False, True]

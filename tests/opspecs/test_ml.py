@@ -73,6 +73,7 @@ def test_one_score_of_two_classes_is_that_of_the_second():
     def scored(low, high, transform):
         tree = ("BRANCH_LEQ", 0, 0.0, ((0, low),), ((0, high),))
         given = {"classes": 2, "labels": (3, 4), "trees": (tree,), "post_transform": transform}
+        given["base"] = ()
         return op("TreeEnsembleClassifier", **given)
 
     x = torch.tensor([[-1.0], [1.0]])
@@ -95,3 +96,32 @@ def test_the_value_that_is_replaced_may_be_met_within_an_interval():
     (y,) = op("Imputer", replaced=0, imputed=(7,)).interval(x)
     assert y.lo.tolist() == [[-0.5, 7.0, 1.0]]
     assert y.hi.tolist() == [[7.0, 7.0, 2.0]]
+
+
+def test_what_the_standard_leaves_open_is_no_instance():
+    trees = {"targets": 1, "trees": (((0, 1.0),),), "aggregate": "SUM", "base": ()}
+    linear = {"targets": 1, "features": 1, "coefficients": (1.0,), "intercepts": (0.5,)}
+    for name, usual, others in (
+        ("TreeEnsembleRegressor", trees, {"trees": (((0, 1.0), (0, 2.0)),)}),
+        ("TreeEnsembleRegressor", {**trees, "targets": 3}, {"aggregate": "MIN"}),
+        ("LinearRegressor", linear, {"post_transform": "SOFTMAX"}),
+        ("LinearRegressor", linear, {"coefficients": (1.0, 2.0)}),
+    ):
+        for more, admitted in ({}, True), (others, False):
+            made = op(name, **{"post_transform": "NONE", **usual, **more})
+            assert all(made.requires(TensorType(DType.FLOAT32, (2, 1)))) is admitted
+
+
+def test_rows_with_negative_elements_have_no_known_maximum_or_sum():
+    x = exact(torch.tensor([[1.0, 2.0], [-1.0, 2.0]]))
+    for norm in ("MAX", "L1"):
+        assert op("Normalizer", norm=norm).undefined(x).tolist() == [[False], [True]]
+    assert op("Normalizer", norm="L2").undefined(x) is None
+
+
+def test_base_values_of_classes_are_added_to_their_scores():
+    tree = ("BRANCH_LEQ", 0, 0.0, ((0, 1.0), (1, 2.0), (2, 0.5)), ((0, -1.0), (1, 0.0), (2, 0.25)))
+    given = {"labels": (3, 4, 5), "trees": (tree,), "post_transform": "NONE"}
+    model = op("TreeEnsembleClassifier", classes=3, base=(0.5, -0.5, 1.0), **given)
+    label, scores = model.torch(torch.tensor([[-1.0], [1.0]]))
+    assert label.tolist() == [3, 5] and scores.tolist() == [[1.5, 1.5, 1.5], [-0.5, -0.5, 1.25]]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +14,8 @@ import typer
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.target import Target, TargetError
+from nnfuzz.base.files import npz_bytes
+from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.untrusted import read_bytes, read_model, read_npz
 from nnfuzz.campaign.configuration import chosen_backends
 from nnfuzz.cli.errors import (
@@ -19,9 +23,11 @@ from nnfuzz.cli.errors import (
     FINDINGS,
     NOT_COMPARED,
     OK,
+    USAGE,
     UsageError,
     listed,
     write_json,
+    write_whole,
     writing,
 )
 from nnfuzz.cli.limits import computing
@@ -29,7 +35,7 @@ from nnfuzz.cli.options import CRITERION, MODELS, REPORTED, Backends, Levels, Pl
 from nnfuzz.cli.progress import phases
 from nnfuzz.compare.criterion import CriterionError
 from nnfuzz.corpus.layout import interface, read_tensors
-from nnfuzz.library.checking import check_model, installed_compilers
+from nnfuzz.library.checking import check_model, installed_compilers, parts_at
 from nnfuzz.library.model_check import ModelCheck
 from nnfuzz.testcase.case import ModelError, NoReference
 
@@ -37,16 +43,18 @@ SECONDS = 600.0
 """CPU time per core to import a model, to find inputs for it, and to compute its reference."""
 
 
+WORST_FIRST = (FINDINGS, FAULT, USAGE, NOT_COMPARED, OK)
+"""The exit code of several models is the first of these that one of them has."""
 FOREIGN = (".pt", ".pth", ".pt2", ".safetensors", ".keras", ".h5", ".tflite", ".mlmodel")
 """Endings of models in other forms, which are no damaged ONNX."""
 
 
 def check(
-    model: Annotated[
-        Path,
+    models: Annotated[
+        list[Path],
         typer.Argument(
-            metavar="MODEL.onnx",
-            help="The model; or a folder with model.onnx in it.",
+            metavar="MODEL.onnx...",
+            help="The models; or folders with model.onnx in them.",
             show_default=False,
         ),
     ],
@@ -89,6 +97,14 @@ def check(
             dir_okay=False,
         ),
     ] = None,
+    cut: Annotated[
+        str,
+        REPORTED.option(
+            "Check nothing: write the model up to this node, and the node alone, each with its "
+            "inputs, to the folder of --save or beside the model.",
+            "NODE",
+        ),
+    ] = "",
     every_node: Annotated[
         bool,
         REPORTED.option(
@@ -100,7 +116,7 @@ def check(
     ] = 0,
     plugin: Plugins = None,
 ) -> None:
-    """Check whether compilers compute a model of yours right, and where it goes wrong if not.
+    """Check whether compilers compute models of yours right, and where they go wrong if not.
 
     \b
     nnfuzz check mine.onnx                              on all installed compilers of ONNX models
@@ -117,45 +133,85 @@ def check(
     tolerance, 2 wrong usage, or no valid model, 3 a fault of nnfuzz itself, 4 an output was not
     compared, or less than nine tenths of it.
     """
-    file = _model_file(model)
+    several = len(models) > 1
+    if several and (inputs or report or page):
+        raise UsageError("--inputs, --json and --html are for a single model")
     if save is not None:
         with writing(save):
             save.mkdir(parents=True, exist_ok=True)
     try:
         targets = _targets(backend or [], listed(level), plugin or [])
-        own, limit = _inputs(inputs, file) if inputs else None, SECONDS * (os.cpu_count() or 1)
+    except TargetError as error:
+        raise UsageError(str(error)) from error
+    known = partial(check_model, tolerance=tolerance, seed=seed, plugins=plugin or [])
+    asked, codes = partial(known, targets=targets), []
+    for model in models:
+        try:
+            file = _model_file(model)
+            own = _inputs(inputs, file) if inputs else None
+            if cut:
+                _cut(file, cut, own, seed, save or file.parent)
+                codes.append(OK)
+                continue
+            if (result := _checked(file, own, asked)) is None:
+                codes.append(NOT_COMPARED)
+                continue
+            folder = save / file.stem if save and several else save
+            try:
+                if folder is not None:
+                    with writing(folder):
+                        result = result.save(folder)
+                if report is not None:
+                    write_json(report, result.to_json())
+                if page is not None:
+                    with writing(page):
+                        page.write_text(result.html(), encoding="utf-8")
+            finally:  # a result of minutes is not lost because it cannot be written
+                typer.echo(f"{file}: " * several + result.text(every_node))
+            _next(result, save)
+            judged = OK if result.compared else FAULT if result.contradicted else NOT_COMPARED
+            codes.append(FINDINGS if result.failed or result.given_away else judged)
+        except Unreadable as error:
+            if not several:
+                raise
+            typer.echo(f"not checked: {error}")
+            codes.append(USAGE)
+        if several:
+            typer.echo("")
+    raise typer.Exit(min(codes, key=WORST_FIRST.index))
+
+
+def _checked(
+    file: Path, inputs: dict[str, np.ndarray] | None, check: Callable[..., ModelCheck]
+) -> ModelCheck | None:
+    """None, and the reason is printed, if no compiler can be asked. Raises: UsageError."""
+    limit = SECONDS * (os.cpu_count() or 1)
+    try:
         with phases() as watch:
             with computing(limit):
                 read = read_model(file)
-            result = check_model(
-                read,
-                targets,
-                own,
-                tolerance=tolerance,
-                seed=seed,
-                plugins=plugin or [],
-                watch=watch,
-                reading=computing(limit),
-            )
+            return check(read, inputs=inputs, watch=watch, reading=computing(limit))
     except NoReference as error:
         typer.echo(f"not compared: {file}: {error}")
-        raise typer.Exit(NOT_COMPARED) from error
-    except (ModelError, CriterionError, TargetError) as error:
+        return None
+    except (ModelError, CriterionError) as error:
         raise UsageError(f"{file}: {error}") from error
-    try:
-        if save is not None:
-            with writing(save):
-                result = result.save(save)
-        if report is not None:
-            write_json(report, result.to_json())
-        if page is not None:
-            with writing(page):
-                page.write_text(result.html(), encoding="utf-8")
-    finally:  # a result of minutes is not lost because it cannot be written
-        typer.echo(result.text(every_node))
-    _next(result, save)
-    judged = OK if result.compared else FAULT if result.contradicted else NOT_COMPARED
-    raise typer.Exit(FINDINGS if result.failed or result.given_away else judged)
+
+
+def _cut(
+    file: Path, node: str, inputs: dict[str, np.ndarray] | None, seed: int, folder: Path
+) -> None:
+    """Writes the model up to a node, and the node alone. Raises: UsageError, Unreadable."""
+    with computing(SECONDS):
+        try:
+            parts = parts_at(read_model(file), node, inputs, seed)
+        except ModelError as error:
+            raise UsageError(f"{file}: {error}") from error
+    for kind, (model, arrays) in parts.items():
+        out = folder / f"{file.stem}-{kind}-{re.sub(r'[^A-Za-z0-9_.-]+', '-', node)}.onnx"
+        write_whole(out, model.SerializeToString())
+        write_whole(out.with_suffix(".npz"), npz_bytes(arrays))
+        typer.echo(f"wrote {out}, and its inputs beside it (.npz)")
 
 
 def _model_file(path: Path) -> Path:

@@ -26,11 +26,13 @@ INDICES = (DType.INT64, DType.INT32)
 class Indexed(OpSpec):
     """Inputs with `In.index` decide where the elements of the other inputs move.
 
-    Indices come from placeholders, so they are exact.
+    In generated graphs indices come from placeholders, so they are exact.
     """
 
     modular = True
     whole = "kept"
+    picks: ClassVar[bool] = False
+    """Whether data and indices are all inputs, and each element of the result has one index."""
 
     def cost(self, *inputs: TensorType) -> int:
         return 0
@@ -42,6 +44,20 @@ class Indexed(OpSpec):
     def value_range(self, *ranges: Range) -> Range:
         moving = self.moving(ranges)
         return min(r[0] for r in moving), max(r[1] for r in moving)
+
+    def undefined(self, *intervals: Interval) -> Tensor | None:
+        """All elements that indices decide on which are not known exactly."""
+        patterns = self.patterns(len(intervals))
+        at = [b for b, pattern in zip(intervals, patterns) if pattern.index]
+        if all(b.exact and b.any is None for b in at):
+            return None
+        if not self.picks:
+            return torch.tensor(True)
+        data, indices = (b.lo for b in intervals)
+        positions = torch.arange(data.numel()).reshape(data.shape)
+        unknown = at[0].mask() | (indices != at[0].hi)
+        other = torch.where(unknown, torch.where(indices == 0, -1, 0), indices)
+        return self.torch(positions, indices) != self.torch(positions, other)
 
     def interval(self, *intervals: Interval) -> Sequence[Interval]:
         patterns = self.patterns(len(intervals))
@@ -128,7 +144,8 @@ class Scattering(Indexed):
         return self.put(zeros, indices, ones, "add")
 
     def undefined(self, *intervals: Interval) -> Tensor | None:
-        return self.counts(*[b.lo for b in intervals]) > 1
+        unknown = Indexed.undefined(self, *intervals)
+        return self.counts(*[b.lo for b in intervals]) > 1 if unknown is None else unknown
 
     def onnx(self, emit: Any, *values: str) -> str:
         return emit(self.kernel, *values, **self.onnx_attributes())
@@ -156,7 +173,7 @@ class Reduced(Scattering):
         return self.reduction in ("add", "mul")
 
     def undefined(self, *intervals: Interval) -> Tensor | None:
-        return None
+        return Indexed.undefined(self, *intervals)
 
     def many(self, draw: Draw, size: Int, rank: int) -> Int:
         return draw.dim(rank)

@@ -94,7 +94,7 @@ def row_choice(on: list[list[bool]]) -> Callable[..., Tensor]:
     return choose
 
 
-LONGEST = 10
+LONGEST = 128
 """Most steps of a sequence; the reference runs them one by one, so more would take too long."""
 
 
