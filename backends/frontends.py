@@ -26,7 +26,8 @@ REPRO_RELAX = f"""\
 
 {_EXPORT}
     module = from_exported_program(program, unwrap_unit_return_tuple=True)
-    arrays, outputs = [tensor.numpy() for tensor in tensors], list(model.outputs)"""
+    names, outputs = list(model.inputs), list(model.outputs)
+    inputs = dict(zip(names, (tensor.numpy() for tensor in tensors)))"""
 REPRO_OPENVINO = f"""\
 {_EXPORT}
     graph = ov.convert_model(program)

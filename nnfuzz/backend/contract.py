@@ -590,7 +590,7 @@ class Executable:
         copies = {name: np.array(inputs[name], order="C") for name in inputs}
         outputs = self.program(packed(self.imported.packed_inputs, copies))
         for name, array in copies.items():
-            if array.tobytes() != np.asarray(inputs[name]).tobytes():
+            if array.tobytes() != inputs[name].tobytes():
                 raise InputChanged(f"the program has changed its input {name!r}")
         return self._check_outputs(outputs)
 
