@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from contextlib import nullcontext
 
 import pytest
@@ -15,6 +16,9 @@ from tests.servers import Pool, using
 STARTING = {"sandbox", "backend", "test_processes.py", "test_torment.py"}
 """Rooms and modules whose tests are about how processes start and die; all others have fork servers
 from a pool."""
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, which some are about.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile(
     "nnfuzz",

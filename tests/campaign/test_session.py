@@ -393,5 +393,5 @@ def test_a_running_campaign_cannot_be_opened_twice(tmp_path):
     with Store.create(tmp_path / "c", as_json(config)):
         with pytest.raises(StoreError, match="running in another process"):
             Store.open(tmp_path / "c")
-        with pytest.raises(StoreError, match="--resume"):
+        with pytest.raises(StoreError, match="running in another process"):
             Store.create(tmp_path / "c", as_json(config))
