@@ -308,7 +308,9 @@ class BackendService(Service):
 
 
 def warm_up() -> Service:
-    """Writes and reads what goes over the wire, once in a fork server: its workers inherit how."""
+    """Writes and reads a job and an outcome, once in a fork server. Its workers inherit the readers
+    and writers that are made for that.
+    """
     arrays = {"x": np.zeros(1)}
     job = RunLevels(b"", arrays, ("O0",), expected={}, reference=arrays)
     fields = {"outputs": arrays, "complaint": Complaint()}
@@ -356,8 +358,9 @@ def _limited(
 
 
 def _runs(program: Executable, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The outputs; of every call, one after the other, if the inputs are of several
-    (nnfuzz.ir.sizes). They are read once all calls are over: results belong to the caller.
+    """The outputs of a program. If the inputs are those of several calls (nnfuzz.ir.sizes), it is
+    called one time after the other, and the outputs are read once all calls are over: a later call
+    may not change earlier results.
     """
     if inputs.keys() == program.imported.inputs.keys():
         return program({**inputs})

@@ -66,8 +66,9 @@ class Ledger:
         return {name: self.bug(name) for name in self.names()}
 
     def chosen(self, wanted: Sequence[str]) -> list[str]:
-        """Names of those that are named, in full, by the folder around them or else by their
-        system; all if none is named. Raises: Unreadable for a name that fits none.
+        """The full names of the wanted bugs; all names if none is wanted. A bug is wanted by its
+        full name, by the folder around it, or else by its system. Raises: Unreadable for a name
+        that fits none.
         """
         found: list[str] = []
         names = self.names()

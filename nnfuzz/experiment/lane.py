@@ -121,18 +121,14 @@ class Lane:
                 continue
             settings = dict.fromkeys([*own.given_away, "+".join(own.given_away)])
             levels = tuple(f"{own.level}+{setting}" for setting in settings)
-            (answer,) = self.compilers.run([Run(own.backend, judge.case, levels)])
-            ran = [] if isinstance(answer, RunnerError) else [o for o in answer if o.outputs]
-            verdict = judge.of(ran) if ran else None
-            right = [o for o in ran if verdict and not verdict.mismatches[o.target]]
-            if right:
+            if right := self._right(judge, Run(own.backend, judge.case, levels)):
                 habit = Deviation(BY_DEFAULT, right[0].level.removeprefix(f"{own.level}+"))
                 explained = {**judge.verdict.explained, own.target: (habit,)}
                 judge.verdict = replace(judge.verdict, explained=explained)
 
     def _explain_calls(self, judge: Judge, outcomes: Sequence[Outcome]) -> None:
-        """Notes in the verdict which targets are wrong only where a program is called several
-        times: its first wrong call is right if it is the only one.
+        """Notes in the verdict which targets are wrong only if a program is called several times.
+        Their first wrong call is right if the program is called once.
         """
         wrong = [o for o in outcomes if o.kind is OutcomeKind.MISMATCH]
         for own in wrong if judge.case.exporter == DYNAMIC else ():
@@ -141,13 +137,16 @@ class Lane:
             missed = judge.verdict.mismatches[own.target]
             first = min(name_and_copy(mismatch.output)[1] for mismatch in missed)
             alone = Judge(judge.case.call(first), judge.plan, self.bench, judge.log)
-            run = Run(own.backend, alone.case, (own.level,), fresh=True)
-            (answer,) = self.compilers.run([run])
-            ran = [] if isinstance(answer, RunnerError) else [o for o in answer if o.outputs]
-            verdict = alone.of(ran) if ran else None
-            if verdict and not any(verdict.mismatches[o.target] for o in ran):
+            if self._right(alone, Run(own.backend, alone.case, (own.level,), fresh=True)):
                 calls = {**judge.verdict.calls, own.target: first}
                 judge.verdict = replace(judge.verdict, calls=calls)
+
+    def _right(self, judge: Judge, run: Run) -> list[Outcome]:
+        """The outcomes of a further run whose outputs are right."""
+        (answer,) = self.compilers.run([run])
+        ran = [] if isinstance(answer, RunnerError) else [o for o in answer if o.outputs]
+        verdict = judge.of(ran) if ran else None
+        return [o for o in ran if verdict and not verdict.mismatches[o.target]]
 
     @staticmethod
     def _failures(case: TestCase, judge: Judge, outcomes: Sequence[Outcome]) -> list[Failure]:

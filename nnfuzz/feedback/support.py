@@ -223,8 +223,8 @@ def signature_keys(graph: GraphView, variables: Mapping[str, Sequence[int]]) -> 
 
 
 CONFIRMED = 3
-"""A statement must have refused so many signatures of which no model runs; then one model is
-enough."""
+"""If a compiler refuses so many signatures with one statement, and no model of them runs, then one
+refused model with that statement is enough for a further signature."""
 _COUNTED = re.compile(r"""(?:#|\bnode )\d+|"[^"]*"|'[^']*'""")
 """Names and numbers of nodes."""
 _DTYPES = tuple(dtype.value for dtype in DType)
@@ -262,7 +262,7 @@ class Statements:
         self._pending.setdefault(key, set()).add(_statement(key, message))
 
     def disprove(self, *keys: SupportKey) -> None:
-        """Records that a model with signatures ran, so that their refusals were not general."""
+        """Records that a model with these signatures ran: their refusals were not general."""
         for key in keys:
             self._disproved |= self._pending.pop(key, set())
 

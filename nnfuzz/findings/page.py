@@ -377,7 +377,7 @@ class Handler(SimpleHTTPRequestHandler):
 def serve(campaign: Path, port: int, note: Callable[[str], None]) -> None:
     """note: called with the address once the server answers.
 
-    Raises: Unreadable, StoreError, Unreadable.
+    Raises: Unreadable, StoreError.
     """
     page, stop = LivePage(campaign), threading.Event()
     with Server(page, port) as server:

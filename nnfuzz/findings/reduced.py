@@ -267,7 +267,7 @@ def doubts(folder: Path, finding: Finding, registry: BackendRegistry) -> str:
         return ""
     home = home_of(registry.get(spec.name), spec.release)
     command = [str(home.python) if home else sys.executable, str(script.resolve())]
-    # What the script says has to be on PYTHONPATH is where this process has it.
+    # The script imports modules from where this process does.
     here = {} if home else {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     codes = [_exit_code(command, here)]
     if codes == [FIXED]:

@@ -72,7 +72,7 @@ def _rendered(finding: Finding) -> str:
             symptom=text.Quoted(symptom(finding, outcome)),
             severity=finding.severity.value,
             values=_values(finding),
-            sizes=text.Quoted(_sizes(finding)),
+            calls=text.Quoted(_calls(finding)),
             accuracy=accuracy_rows(finding, wrong) if wrong else [],
             clauses=clauses(finding),
             reference=reference_value(finding, wrong) if wrong and not case.fault else "",
@@ -228,7 +228,7 @@ def _invalid_symptom(finding: Finding, outcome: Outcome | None, where: str) -> s
     )
 
 
-def _sizes(finding: Finding) -> str:
+def _calls(finding: Finding) -> str:
     """Explains the calls of a model that is called several times; "" for others."""
     case = finding.case
     if case.exporter != DYNAMIC:

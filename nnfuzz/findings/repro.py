@@ -180,8 +180,9 @@ def program_of(
 
 
 def compiled_once(program: str) -> str:
-    """The source of `def run(model, inputs, level)` as one of `def compiled(model, level)`, which
-    returns a program: what stands before the first statement that reads the inputs compiles.
+    """The source of `def compiled(model, level)`, which returns a program, made of the source of
+    `def run(model, inputs, level)`. The statements before the first that reads the inputs compile;
+    the others are the program.
     """
     lines, tree = program.splitlines(keepends=True), ast.parse(program)
     named = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "run"]
@@ -224,14 +225,14 @@ def repro_script(finding: Finding, program: str | None, plugins: PluginFiles = N
     outcome = failing_outcome(finding)
     module = module_text(finding)
     case = finding.case
-    sizes = case.exporter == DYNAMIC and (at_one_size(case.graph) or not takes_module(finding))
+    several = case.exporter == DYNAMIC and (at_one_size(case.graph) or not takes_module(finding))
     inline = inlined(finding)
     by_nnfuzz = not module if takes_module(finding) else program is None
     if takes_module(finding) and not module:
         program = _FALLBACK_MODULE.format(spec=text.python(_spec_json(finding)))
     elif program is None:
         program = _FALLBACK.format(spec=text.python(_spec_json(finding)))
-    if sizes:
+    if several:
         program = compiled_once(program)
     expected = _expected(finding, wrong)
     return (
@@ -250,8 +251,8 @@ def repro_script(finding: Finding, program: str | None, plugins: PluginFiles = N
             module=text.Quoted(module.strip()),
             foreign=foreign(finding.case),
             loads_file=not finding.case.fault and names_files(finding.case.model),
-            sizes=sizes,
-            runner=text.Quoted("run_calls" if sizes else "run"),
+            several=several,
+            runner=text.Quoted("run_calls" if several else "run"),
             expected_dtype=str(expected.dtype) if expected is not None else "",
             expected_shape=expected.shape if expected is not None else (),
             wrong=wrong,

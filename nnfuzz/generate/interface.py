@@ -1,4 +1,7 @@
-"""Inputs and outputs of kinds that a compiler refuses, even where it has such values in a model."""
+"""Keeps models free of inputs and outputs of kinds that a compiler refuses.
+
+The compiler may well take values of these kinds inside of a model.
+"""
 
 from __future__ import annotations
 

@@ -76,11 +76,7 @@ def copies(graph: Graph) -> list[Graph]:
 
 def by_copy(arrays: Mapping[str, T]) -> list[dict[str, T]]:
     """A mapping by value name, split into one mapping per copy with the first copy's names."""
-    copies: dict[int, dict[str, T]] = {0: {}}
-    for name, array in arrays.items():
-        stem, copy = name_and_copy(name)
-        copies.setdefault(copy, {})[stem] = array
-    return [copies[k] for k in sorted(copies)]
+    return [in_call(arrays, k) for k in sorted({0, *(name_and_copy(name)[1] for name in arrays)})]
 
 
 def in_call(arrays: Mapping[str, T], copy: int) -> dict[str, T]:
@@ -95,13 +91,13 @@ def from_copies(parts: Iterable[Mapping[str, T]]) -> dict[str, T]:
 
 
 def same_model(one: Graph, other: Graph) -> bool:
-    """Whether two copies are of the same sizes, so that one model is that of both."""
+    """Whether two copies have the same sizes, and so the same model."""
     types = all(one.type(name).same(other.type(name)) for name in one.values)
     return types and [node.op for node in one.nodes] == [node.op for node in other.nodes]
 
 
 def of_call(graph: GraphView, copy: int) -> GraphView:
-    """One copy alone, with the names of the first."""
+    """The graph of one copy alone, with the names of the first one."""
     own = {name: name for name in graph.weights}
     for stem, number, name in ((*name_and_copy(v.name), v.name) for v in graph.values):
         if number == copy:

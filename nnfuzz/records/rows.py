@@ -41,8 +41,8 @@ class TestRow:
 
     @property
     def calls(self) -> int:
-        """How often the program was called: at each size of a symbolic dimension, or with each
-        inputs.
+        """How often each program was called: three times in a test with either variation, and four
+        times with both, since the first size comes again.
         """
         several = {"calls", "dynamic"}.intersection(self.variations)
         return 2 + len(several) if several else 1

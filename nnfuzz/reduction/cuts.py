@@ -31,8 +31,8 @@ LARGEST = 3
 
 
 def propose_direct(subject: Subject) -> Iterator[Edit]:
-    """Emit the model without PyTorch's exporters; call it once, all sizes in one model without a
-    symbolic dimension, or leave one call out.
+    """Call the program once, with the inputs of each call in turn. Then emit the model without
+    PyTorch's exporters, all calls side by side in one model. Then leave out each call in turn.
     """
     every = range(len(at_each_size(subject)))
     yield from (Edit("direct", value=[call]) for call in every if len(every) > 1)
@@ -43,7 +43,7 @@ def propose_direct(subject: Subject) -> Iterator[Edit]:
 
 
 def apply_direct(subject: Subject, edit: Edit) -> Subject:
-    """value: the calls that are kept, if not all are."""
+    """value: the numbers of the calls that stay; None if all do."""
     if edit.value is not None:
         return of_calls(subject, edit.value)
     return fixed(subject) if subject.exporter == DYNAMIC else replace(subject, exporter="direct")

@@ -10,7 +10,7 @@ from nnfuzz.reduction.edit import ORDER, Edit
 from nnfuzz.reduction.subject import Inapplicable, Subject, at_each_size, edited
 
 FIXING = "direct"
-"""The pass that makes a symbolic dimension static, by having the copies at all sizes emitted."""
+"""The pass that leaves out calls, and makes a symbolic dimension static by emitting all copies."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,6 @@ def _applied(subject: Subject, edit: Edit) -> Subject:
 
 
 def proposed(subject: Subject, name: str) -> list[Edit]:
-    """The edits of a pass; those for the first size, where there are several."""
+    """The edits of a pass. Where there are several calls, they are those for the first one."""
     whole = name == FIXING
     return list(PASSES[name].propose(subject if whole else at_each_size(subject)[0]))

@@ -307,7 +307,9 @@ def clipped(graph: Graph, params: Mapping[str, Any]) -> dict[str, np.ndarray]:
 
 
 def at_each_size(subject: Subject) -> list[Subject]:
-    """One subject per size, by the names of the first; the subject itself if there is one size."""
+    """One subject for each call, with the names of the first; the subject itself if there is only
+    one call.
+    """
     if subject.exporter != DYNAMIC:
         return [subject]
     weights = {name: subject.params[name] for name in subject.graph.weights}
@@ -346,7 +348,7 @@ def _rejoined(parts: Sequence[Subject]) -> Subject:
 
 
 def of_calls(subject: Subject, kept: Sequence[int]) -> Subject:
-    """The subject with some of its calls. Raises: Inapplicable if they are gone."""
+    """The subject with some of its calls, by number. Raises: Inapplicable if one does not exist."""
     parts = at_each_size(subject)
     if len(parts) == 1 or max(kept) >= len(parts):
         raise Inapplicable("a call is gone")

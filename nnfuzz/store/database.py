@@ -330,8 +330,8 @@ class Database:
             self._written = self._written and (self.folder / FILE).stat()
 
     def _lost(self) -> str:
-        """What others have done to the file on the disk; "" if it is as this process has left it,
-        which writes to it with a COMMIT alone, or if it is whole all the same.
+        """What others have done to the file on the disk; "" if they left it alone or whole. This
+        process changes the file by a COMMIT only.
         """
         before, path = self._written, self.folder / FILE
         assert before

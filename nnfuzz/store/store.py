@@ -193,15 +193,15 @@ class Store(Database):
         """Returns all unique findings in the order of nnfuzz.store.suspicions.by_value.
 
         Signatures that have the same cause after reduction are one finding, and so are those that
-        are not reduced and may have the same (nnfuzz.store.suspicions). What the setting severity
-        leaves out is missing.
+        are not reduced and may have the same (nnfuzz.store.suspicions). Findings that are not as
+        grave as the setting severity are left out; one that may still be reduced is kept.
         """
         rows, reductions = self.signatures.rows(), self.reductions.rows()
         suspicions = Suspicions.of(rows, self.restraints.ever_avoided(), self.signatures.items())
         found = by_value(suspicions.merged(merged(rows, reductions, self.reductions.suspects())))
         config = self.config()
-        least, early = Severity(config.get("severity", Severity.ZEROS)), not config.get("reduce")
-        return [r for r in found if not (early or r.cause) or least.admits(r.severity)]
+        least, reduces = Severity(config.get("severity", Severity.ZEROS)), config.get("reduce")
+        return [r for r in found if least.admits(r.severity) or (reduces and not r.cause)]
 
     def set_habits(self, habits: Mapping[str, Habits]) -> None:
         """Keeps the habits of compilers (nnfuzz.backend.numeric), by backend."""

@@ -359,8 +359,8 @@ def wrong_in_words(kind: str, wrong: WrongOutput | None = None) -> str:
 
 
 def only_at(call: int | None) -> str:
-    """At which call a result is wrong that is right where there is only one; "" for other results.
-    call: its number, from 0.
+    """The words of a title for a result that is wrong at a call, and right if the program is called
+    once; "" for other results. call: the number of the call, from 0; None for other results.
     """
     if call is None:
         return ""

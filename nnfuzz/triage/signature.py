@@ -108,8 +108,8 @@ class HabitDetails(_Details):
 @dataclass(frozen=True, kw_only=True)
 class MismatchDetails(_Details):
     """A wrong output. wrong: in which way. operators: the one that computes it, then those before
-    it. switches: its attributes that are switched on. calls: SEVERAL if it is right where the
-    program is called once.
+    it. switches: its attributes that are switched on. calls: SEVERAL if the output is
+    right when the program is called once.
     """
 
     wrong: str

@@ -51,8 +51,9 @@ def survey(run: Run) -> tuple[Deviation, ...]:
     the elementary operators that the compiler takes.
     """
     habits: list[Deviation] = []
-    for dtype in dict.fromkeys(habit.dtype for habit in (*CONSIDERED, *WIDER)):
-        considered = [habit for habit in (*CONSIDERED, *WIDER) if habit.dtype == dtype]
+    every = (*CONSIDERED, *WIDER)
+    for dtype in dict.fromkeys(habit.dtype for habit in every):
+        considered = [habit for habit in every if habit.dtype == dtype]
         rounding = [habit for habit in considered if habit.to not in (TF32, SATURATES, NO_NAN)]
         operators = LOGICAL if dtype == DType.BOOL.value else OPERATORS
         habits += _observed(run, rounding, operators, _numbers(dtype))
@@ -232,13 +233,13 @@ def _fits(
     """
     if result.dtype.name not in (truth.dtype.name, habit.to):
         return False
-    off, narrower = _wrong(truth, result), result.dtype.name == habit.to
+    off, converted = _wrong(truth, result), result.dtype.name == habit.to
     lost = _lost(habit, x, addend)
     if DType(habit.dtype).is_float:
         room = 4 * _roundoff(habit.to) * np.abs(truth.astype(np.float64))
         near = np.abs(result.astype(np.float64) - truth.astype(np.float64)) <= room
-        return bool((off.any() or narrower) and near.all() and not (off & ~lost).any())
-    return bool((off.any() or narrower) and not (off & ~lost).any())
+        return bool((off.any() or converted) and near.all() and not (off & ~lost).any())
+    return bool((off.any() or converted) and not (off & ~lost).any())
 
 
 def _wrong(truth: np.ndarray, result: np.ndarray) -> np.ndarray:
@@ -333,9 +334,10 @@ def plain_model(opset: int) -> bytes:
 
 
 def refused_interface(runner: BackendRunner, opset: int) -> tuple[str, ...]:
-    """The kinds of inputs and outputs with which the least optimised level refuses models, such as
-    "input int64" or "output rank 0"; and the dtype or rank alone, before these, where it refuses
-    such values inside of models as well. Raises: RunnerError.
+    """The kinds of values that the least optimised level of a compiler refuses. "input int64" is
+    refused as an input of the model, "output rank 0" as an output, and "int64" anywhere in it.
+
+    Raises: RunnerError.
     """
     level = runner.backend.default_levels()[0]
 
@@ -344,7 +346,7 @@ def refused_interface(runner: BackendRunner, opset: int) -> tuple[str, ...]:
         return one
 
     def suspects(kinds: Sequence[str]) -> Iterator[str]:
-        """Of the kinds those that are refused as input and output of one model."""
+        """The kinds that are refused as input and output of a model."""
         one, half = outcome(kinds, "KFK"), len(kinds) // 2
         if one.kind is OutcomeKind.UNSUPPORTED and not half:
             yield from kinds
@@ -361,8 +363,8 @@ def refused_interface(runner: BackendRunner, opset: int) -> tuple[str, ...]:
 
 
 def _along(path: str, kinds: Sequence[str], opset: int) -> tuple[bytes, Arrays]:
-    """A serialised model that takes a value of each dtype or rank along a path: F is a float32
-    vector, and K has the dtype or rank. With its inputs.
+    """A serialised model, and its inputs. For each kind it has a chain of values along the path,
+    whose letters stand for them: F for a float32 vector, K for a value of the kind.
     """
     nodes: list[str] = []
     ends: dict[int, list[str]] = {0: [], -1: []}

@@ -305,12 +305,14 @@ class Stateful(Backend):
 
 @dataclass
 class Found:
-    """flagged: models that show each program. first: the number of the first one."""
+    """By the name of a program: how many models show it wrong, the number of the first of them, and
+    what is wrong there. models: how many have run.
+    """
 
     models: int = 0
     flagged: Counter[str] = field(default_factory=Counter)
     first: dict[str, int] = field(default_factory=dict)
-    told: dict[str, str] = field(default_factory=dict)
+    wrong: dict[str, str] = field(default_factory=dict)
 
 
 def measure(models: int, seed: int) -> Found:
@@ -345,7 +347,7 @@ def measure(models: int, seed: int) -> Found:
         for name in wrong.keys() & PROGRAMS.keys():
             found.flagged[name] += 1
             found.first.setdefault(name, found.models)
-            found.told.setdefault(name, f"test {index}: {wrong[name]}")
+            found.wrong.setdefault(name, f"test {index}: {wrong[name]}")
     return found
 
 
@@ -363,7 +365,7 @@ def main(
     alarms = [name for name, made in PROGRAMS.items() if made.legal and found.flagged[name]]
     missed = [n for n, made in PROGRAMS.items() if not made.legal and not found.flagged[n]]
     for name in alarms:
-        print(f"false alarm: {name}: {found.told[name]}")
+        print(f"false alarm: {name}: {found.wrong[name]}")
     raise typer.Exit(1 if alarms or missed else 0)
 
 

@@ -111,9 +111,8 @@ def test_what_is_right_if_it_is_called_once_is_told_so(cases):
     assert result.blame(failure).coordinate is Coordinate.CALLS
 
 
-@pytest.mark.parametrize("seed", [2])
-def test_what_must_not_be_kept_is_found_and_what_may_be_is_not(seed):
-    found = measure(20, seed)
+def test_what_must_not_be_kept_is_found_and_what_may_be_is_not():
+    found = measure(20, seed=2)
     wrong = {name for name, made in PROGRAMS.items() if not made.legal}
     assert len(wrong) == 12 and len(PROGRAMS) == 20
     assert {*found.flagged} == wrong

@@ -143,34 +143,41 @@ def check(
         targets = _targets(backend or [], listed(level), plugin or [])
     except TargetError as error:
         raise UsageError(str(error)) from error
-    known = partial(check_model, tolerance=tolerance, seed=seed, plugins=plugin or [])
-    asked, codes = partial(known, targets=targets), []
+    asked = partial(
+        check_model, targets=targets, tolerance=tolerance, seed=seed, plugins=plugin or []
+    )
+
+    def one(model: Path) -> int:
+        """Checks a model, or cuts it; returns the exit code. Raises: UsageError, Unreadable."""
+        file = _model_file(model)
+        own = _inputs(inputs, file) if inputs else None
+        if cut:
+            _cut(file, cut, own, seed, save or file.parent)
+            return OK
+        result = _checked(file, own, asked)
+        if result is None:
+            return NOT_COMPARED
+        folder = save / file.stem if save and several else save
+        try:
+            if folder is not None:
+                with writing(folder):
+                    result = result.save(folder)
+            if report is not None:
+                write_json(report, result.to_json())
+            if page is not None:
+                with writing(page):
+                    page.write_text(result.html(), encoding="utf-8")
+        finally:  # a result of minutes is not lost because it cannot be written
+            typer.echo(f"{file}: " * several + result.text(every_node))
+        _next(result)
+        if result.failed or result.given_away:
+            return FINDINGS
+        return OK if result.compared else FAULT if result.contradicted else NOT_COMPARED
+
+    codes = []
     for model in models:
         try:
-            file = _model_file(model)
-            own = _inputs(inputs, file) if inputs else None
-            if cut:
-                _cut(file, cut, own, seed, save or file.parent)
-                codes.append(OK)
-                continue
-            if (result := _checked(file, own, asked)) is None:
-                codes.append(NOT_COMPARED)
-                continue
-            folder = save / file.stem if save and several else save
-            try:
-                if folder is not None:
-                    with writing(folder):
-                        result = result.save(folder)
-                if report is not None:
-                    write_json(report, result.to_json())
-                if page is not None:
-                    with writing(page):
-                        page.write_text(result.html(), encoding="utf-8")
-            finally:  # a result of minutes is not lost because it cannot be written
-                typer.echo(f"{file}: " * several + result.text(every_node))
-            _next(result, save)
-            judged = OK if result.compared else FAULT if result.contradicted else NOT_COMPARED
-            codes.append(FINDINGS if result.failed or result.given_away else judged)
+            codes.append(one(model))
         except Unreadable as error:
             if not several:
                 raise
@@ -184,7 +191,9 @@ def check(
 def _checked(
     file: Path, inputs: dict[str, np.ndarray] | None, check: Callable[..., ModelCheck]
 ) -> ModelCheck | None:
-    """None, and the reason is printed, if no compiler can be asked. Raises: UsageError."""
+    """The result of a check. If no compiler can be asked, it is None and the reason is printed.
+    Raises: UsageError.
+    """
     limit = SECONDS * (os.cpu_count() or 1)
     try:
         with phases() as watch:
@@ -261,7 +270,7 @@ def _inputs(path: Path, model: Path) -> dict[str, np.ndarray]:
     return dict(zip(names, arrays.values())) if len(names) == len(arrays) else arrays
 
 
-def _next(check: ModelCheck, save: Path | None) -> None:
+def _next(check: ModelCheck) -> None:
     """Prints the next command for failures."""
     if not check.places:
         return

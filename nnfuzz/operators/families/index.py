@@ -46,7 +46,7 @@ class Indexed(OpSpec):
         return min(r[0] for r in moving), max(r[1] for r in moving)
 
     def undefined(self, *intervals: Interval) -> Tensor | None:
-        """All elements that indices decide on which are not known exactly."""
+        """The elements that depend on an index whose value is not known exactly."""
         patterns = self.patterns(len(intervals))
         at = [b for b, pattern in zip(intervals, patterns) if pattern.index]
         if all(b.exact and b.any is None for b in at):
