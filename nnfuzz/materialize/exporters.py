@@ -101,6 +101,6 @@ def exporters() -> dict[str, Exporter]:
 
 
 def all_exporters() -> dict[str, Exporter]:
-    """`exporters`, and DYNAMIC, which writes one model for a graph at several sizes."""
+    """`exporters`, and DYNAMIC, which writes one model for a graph in several calls."""
     dynamic = Exporter(DYNAMIC, opset_range("direct"), lower=emit_dynamic)
     return {**exporters(), DYNAMIC: dynamic}

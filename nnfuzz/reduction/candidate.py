@@ -152,7 +152,7 @@ class Counter:
 class ReductionFigures:
     """The entry "reduction" of a finding.json.
 
-    nodes, elements: before and after; a graph at several sizes counts once. confirmed: how many of
+    nodes, elements: before and after; a graph in several calls counts once. confirmed: how many of
     how many runs in fresh processes failed. known: the hash of the known cause that was recognised,
     or "". spent: by phase. passes: by name.
     """

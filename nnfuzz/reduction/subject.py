@@ -319,9 +319,9 @@ def at_each_size(subject: Subject) -> list[Subject]:
 
 
 def edited(subject: Subject, edit: Callable[[Subject], Subject]) -> Subject:
-    """The subject after an edit at each size.
+    """The subject after an edit of each call.
 
-    Raises: Inapplicable as the edit does, or where the sizes need different weights afterwards.
+    Raises: Inapplicable as the edit does, or where the calls need different weights afterwards.
     """
     parts = at_each_size(subject)
     if len(parts) == 1:
