@@ -201,8 +201,8 @@ class RunLevels(Job[tuple[HeldOutputs, ...]]):
     The answer has the outputs of levels that agree where another level does not, since a verdict
     needs those of all levels; where all agree, no outputs are sent.
 
-    model: in the form that the backend reads. inputs: of further calls "NAME_atK"
-    (nnfuzz.ir.sizes). without: passes to switch off, where the backend can. until: the last stage;
+    model: in the form that the backend reads. inputs: by name, which is "NAME_atK" for further
+    calls (nnfuzz.ir.sizes). without: passes to switch off, where the backend can. until: the last stage;
     a level that gets through it is ok, without outputs. lazy: whether levels after one that is ok
     are taken to be so too. invalid: whether the model must be refused: outcomes are then refused or
     accepted, and hold no outputs. expected: bytes by output; of one that takes many times as much,
