@@ -202,12 +202,12 @@ class RunLevels(Job[tuple[HeldOutputs, ...]]):
     needs those of all levels; where all agree, no outputs are sent.
 
     model: in the form that the backend reads. inputs: by name, which is "NAME_atK" for further
-    calls (nnfuzz.ir.sizes). without: passes to switch off, where the backend can. until: the last stage;
-    a level that gets through it is ok, without outputs. lazy: whether levels after one that is ok
-    are taken to be so too. invalid: whether the model must be refused: outcomes are then refused or
-    accepted, and hold no outputs. expected: bytes by output; of one that takes many times as much,
-    only dtype and shape are sent (nnfuzz.sandbox.wire.stand_in). None: everything is sent.
-    reference: expected outputs, with which the worker compares those of each level
+    calls (nnfuzz.ir.sizes). without: passes to switch off, where the backend can. until: the last
+    stage; a level that gets through it is ok, without outputs. lazy: whether levels after one that
+    is ok are taken to be so too. invalid: whether the model must be refused: outcomes are then
+    refused or accepted, and hold no outputs. expected: bytes by output; of one that takes many
+    times as much, only dtype and shape are sent (nnfuzz.sandbox.wire.stand_in). None: everything
+    is sent. reference: expected outputs, with which the worker compares those of each level
     (nnfuzz.backend.numeric). None: nobody compares there, and all outputs are sent.
     """
 
