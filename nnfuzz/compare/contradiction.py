@@ -31,15 +31,17 @@ def groups_that_agree(
     elements, and all elements if there is no envelope, agree if discrete ones and texts are equal
     and floats differ by at most sqrt(unit roundoff) times the largest element. NaN agrees with NaN.
     """
-    slack: np.ndarray | float = _half_the_digits(arrays)
+    loose = _half_the_digits(arrays)
+    slack: np.ndarray | float = loose
     if envelope is not None:
         with np.errstate(invalid="ignore", over="ignore"):
             least, most = (end.astype(np.float64) for end in envelope.admitted)
             width = np.nan_to_num(most - least, nan=0.0, posinf=np.inf)
-        slack = np.where(envelope.any, slack, width)
+        slack = np.where(envelope.any, loose, width)
     groups: list[list[Key]] = []
     for key, array in arrays.items():
-        mine = next((g for g in groups if _agree(arrays[g[0]], array, slack)), None)
+        own = slack if np.shape(slack) == array.shape else loose  # some have another shape
+        mine = next((g for g in groups if _agree(arrays[g[0]], array, own)), None)
         if mine is None:
             groups.append([key])
         else:

@@ -66,24 +66,17 @@ def single_node(
     What does not depend on the model's inputs stays a constant. Raises: ModelError if there is no
     such node, or one of its inputs is no tensor or cannot be computed.
     """
-    from onnx.reference import ReferenceEvaluator
-
     node = next((n for n in model.graph.node if output in n.output), None)
     if node is None:
         raise ModelError(f"no node computes {output}")
-    try:
-        with np.errstate(all="ignore"):
-            values = dict(ReferenceEvaluator(model).run(None, dict(inputs), intermediate=True))
-    except Exception as error:  # it is written operator by operator in Python
-        raise ModelError(f"onnx.reference: {type(error).__name__}: {error}") from error
+    values = values_of(model, inputs)
     free = {*inputs}
     for own in model.graph.node:
         if not free.isdisjoint(reads(own)):
             free.update(own.output)
-    read = {name: values.get(name) for name in reads(node)}
-    if odd := [n for n, value in read.items() if not isinstance(value, np.ndarray | np.generic)]:
+    if odd := [name for name in reads(node) if name not in values]:
         raise ModelError(f"{odd[0]} is no tensor")
-    given = {name: np.asarray(value) for name, value in read.items()}
+    given = {name: values[name] for name in reads(node)}
     part = extracted(model, given, list(filter(None, node.output)))
     fed = [value for value in part.graph.input if value.name in free]
     del part.graph.input[:]
@@ -91,3 +84,18 @@ def single_node(
     fixed = (protos.constant_proto(name, given[name]) for name in given if name not in free)
     part.graph.initializer.extend(fixed)
     return part, {value.name: given[value.name] for value in fed}
+
+
+def values_of(model: onnx.ModelProto, inputs: Arrays) -> dict[str, np.ndarray]:
+    """The tensors that onnx.reference computes in the main graph, by name, with inputs and
+    constants. Raises: ModelError.
+    """
+    from onnx.reference import ReferenceEvaluator
+
+    try:
+        with np.errstate(all="ignore"):
+            values = dict(ReferenceEvaluator(model).run(None, dict(inputs), intermediate=True))
+    except Exception as error:  # it is written operator by operator in Python
+        raise ModelError(f"onnx.reference: {type(error).__name__}: {error}") from error
+    tensors = (np.ndarray, np.generic)
+    return {name: np.asarray(own) for name, own in values.items() if isinstance(own, tensors)}

@@ -187,6 +187,7 @@ def test_arrays_agree_within_the_envelope_or_else_in_half_of_the_digits():
     }
     assert groups_that_agree(arrays, around([1.0, 8.0], unknown=[1])) == [["a", "c"], ["b"], ["d"]]
     assert groups_that_agree(arrays, around([1.0, 8.0], 0.1)) == [["a", "b", "c", "d"]]
+    assert groups_that_agree(arrays, around([1.0] * 3)) == [["a", "b", "c"], ["d"]]
     whole = {"a": np.int64([3]), "b": np.int64([3]), "c": np.int64([4]), "d": np.int32([3])}
     assert groups_that_agree(whole, around([3], dtype=DType.INT64)) == [["a", "b"], ["c"], ["d"]]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,11 +18,19 @@ from nnfuzz.backend.outcome import Stage
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.releases import releases_of
 from nnfuzz.backend.runner import BackendRunner
-from nnfuzz.base.untrusted import making_sense, parsed_model, read_text
+from nnfuzz.base.untrusted import making_sense, parsed_model, read_model, read_text
 from nnfuzz.bugs.ledger import Ledger, bugs_of, recognised_by, refusal
 from nnfuzz.campaign.reducing import reduce_campaign
 from nnfuzz.cli.consent import Consent
-from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK, UsageError, tell, writing
+from nnfuzz.cli.errors import (
+    FINDINGS,
+    NOT_COMPARED,
+    OK,
+    UsageError,
+    tell,
+    write_whole,
+    writing,
+)
 from nnfuzz.cli.limits import computing
 from nnfuzz.cli.options import (
     AMOUNT,
@@ -56,7 +64,12 @@ from nnfuzz.records.finding import Finding
 from nnfuzz.reduction.case import CaseReduction, NotReduced, ReduceConfig
 from nnfuzz.reduction.engine import ReductionProgress
 from nnfuzz.store.store import FILE, Store
+from nnfuzz.testcase.case import ModelError
 from nnfuzz.testcase.client import ProducerClient
+
+if TYPE_CHECKING:
+    import numpy as np
+    import onnx
 
 COMPUTING = 300.0
 """CPU seconds for the text of the issue."""
@@ -112,8 +125,22 @@ def _show_answer(finding: Finding, result: Replayed, elsewhere: str) -> None:
 
 def reduce(
     finding: Annotated[
-        Path, typer.Argument(help="Folder of a finding, or of a campaign.", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="FINDING|MODEL.onnx",
+            help="Folder of a finding, or of a campaign; or a model.",
+            show_default=False,
+        ),
     ],
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[-- COMMAND...]",
+            help="For a model: what fails with it. {} is the path of the model, {inputs} that of "
+            "inputs for it (.npz).",
+            show_default=False,
+        ),
+    ] = None,
     backend: OwnBackend = "",
     plugin: Plugins = None,
     workers: Annotated[
@@ -128,10 +155,18 @@ def reduce(
     \b
     nnfuzz reduce campaign/findings/tvm-mismatch-eaa1ca026673
     nnfuzz reduce campaign
+    nnfuzz reduce mine.onnx -- python run.py {}
 
     Of a campaign, all findings that are not reduced yet; those that turn out to be the same are
-    merged. Exit code 1 when it is reduced (it still fails), 2 if it no longer reproduces.
+    merged. A model loses nodes and outputs as long as the command exits with the same code; let it
+    be one of its own, such as 77, since Python exits with 1 for every mistake in the command.
+    Exit code 1 when it is reduced (it still fails), 2 if it no longer reproduces.
     """
+    if finding.is_file():
+        _reduce_model(finding, command or [], budget)
+        raise typer.Exit(FINDINGS)
+    if command:
+        raise UsageError(f"{finding} is no model: a command is for a model of yours")
     if (finding / FILE).is_file():
         if backend:
             raise UsageError("--backend is for a single finding, not for a campaign")
@@ -146,6 +181,49 @@ def reduce(
         raise typer.Exit(FINDINGS if rows else OK)
     _reduce_finding(finding, backend, plugin or [], budget)
     raise typer.Exit(FINDINGS)
+
+
+def _reduce_model(file: Path, words: Sequence[str], budget: int) -> None:
+    """Writes the smallest model beside the model. Raises: UsageError, Unreadable, NotReduced."""
+    from nnfuzz.base.files import npz_bytes
+    from nnfuzz.reduction.by_command import INPUTS, ModelReduction
+
+    if not words:
+        raise UsageError(f"{file} is a model: add a command that fails with it, -- COMMAND")
+    model, out = read_model(file), file.with_name(f"{file.stem}-reduced.onnx")
+    values = _values(model, file) if INPUTS in words else {}
+
+    def adopt(smaller: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> None:
+        write_whole(out, smaller.SerializeToString())
+        if inputs:
+            write_whole(out.with_suffix(".npz"), npz_bytes(inputs))
+
+    with phases() as show:
+
+        def watch(runs: int, nodes: int) -> None:
+            show(f"{runs}/{budget} runs, {nodes} nodes")
+
+        reduction = ModelReduction(model, words, values, budget, adopt, watch)
+        try:
+            done = reduction.reduce()
+        except (NotReduced, OSError) as error:
+            raise FindingError(f"{file}: {error}") from error
+    counts = [len(each.graph.node) for each in (model, done)]
+    typer.echo(f"{counts[0]} -> {counts[1]} nodes; {reduction.runs} runs of the command")
+    typer.echo(f"written to {out}" if done is not model else "nothing can be left out")
+
+
+def _values(model: onnx.ModelProto, file: Path) -> dict[str, np.ndarray]:
+    """Valid inputs of a model, and what it computes from them. Raises: UsageError."""
+    from nnfuzz.library.checking import cases_to_check
+    from nnfuzz.testcase.extraction import values_of
+
+    with computing(COMPUTING):
+        try:
+            case = next(cases_to_check(model, None, 0, ())[0])
+            return {**values_of(model, case.inputs), **case.inputs}
+        except ModelError as error:
+            raise UsageError(f"{file}: {error}") from error
 
 
 def _reduce_finding(folder: Path, backend: str, plugins: Iterable[Path], budget: int) -> None:
