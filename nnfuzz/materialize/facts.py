@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,7 @@ MOST_SHOWN = 1 << 12
 
 Types = Mapping[str, onnx.TypeProto]
 Arrays = Mapping[str, np.ndarray]
+Described = Callable[["Facts", onnx.NodeProto], Types]
 
 
 class Unknown(ValueError):
@@ -51,6 +52,9 @@ class Facts:
     """Limit on the number of elements of a value."""
     uncomputed: set[str] = field(default_factory=set)
     """Outputs of nodes that onnx.reference cannot run, so that they need a spec."""
+    described: Described = lambda facts, node: {}
+    """The types of the outputs of a node of which onnx has no schema, by the operator spec that
+    describes it; none if there is none."""
 
 
 def is_static(type_: onnx.TypeProto | None) -> bool:

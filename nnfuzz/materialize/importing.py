@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 
 import numpy as np
@@ -20,7 +21,7 @@ from nnfuzz.ir.graph import Graph, GraphError, Node, Value
 from nnfuzz.ir.sizes import with_renamed_values
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import protos
-from nnfuzz.materialize.facts import MAX_NUMEL
+from nnfuzz.materialize.facts import MAX_NUMEL, Facts, Types, expressed
 from nnfuzz.materialize.instances import BoundOperator, by_lowering, by_name
 from nnfuzz.materialize.regions import NodeGroup
 from nnfuzz.materialize.static import (
@@ -31,7 +32,7 @@ from nnfuzz.materialize.static import (
     reason_for_nothing,
     static,
 )
-from nnfuzz.materialize.walk import bodies, qualified_name
+from nnfuzz.materialize.walk import bodies, qualified_name, reads
 from nnfuzz.operators.foreign import Opaque
 from nnfuzz.operators.operator import ConstraintError
 from nnfuzz.operators.registry import OpRegistry
@@ -90,7 +91,7 @@ def import_onnx(
     and tensors whose size depends on data occur only inside of opaque nodes. Raises:
     OnnxImportError if nothing is left.
     """
-    source = static(model, opset, given, largest)
+    source = static(model, opset, given, largest, partial(_types, registry))
     draft = _Draft()
     draft.graph.inputs += [_declared(draft, source, name, "p") for name in source.inputs]
     for region in source.regions:
@@ -214,6 +215,19 @@ def _described(
             if found is not None:
                 return found
     return None
+
+
+def _types(registry: OpRegistry, found: Facts, node: onnx.NodeProto) -> Types:
+    """The types of the outputs of a node by the spec that describes it; none if there is none."""
+    held = {name: expressed(found.types[name]) for name in reads(node)}
+    types = {name: own for name, own in held.items() if own is not None}
+    constants = {name: found.constants[name] for name in types if name in found.constants}
+    outputs = tuple(filter(None, node.output))
+    group = NodeGroup((node,), tuple(held), outputs)
+    ends = types, constants, frozenset[str](), (), outputs
+    source = StaticModel((group,), *ends, found.opset, {}, (), outputs)
+    _described(source, group, registry)
+    return {name: protos.value_info(name, types[name]).type for name in outputs if name in types}
 
 
 def _decided(source: StaticModel, region: NodeGroup, registry: OpRegistry) -> BoundOperator | None:

@@ -22,6 +22,7 @@ from nnfuzz.materialize.expansion import expansion
 from nnfuzz.materialize.facts import (
     MAX_NUMEL,
     Arrays,
+    Described,
     Facts,
     Types,
     Unknown,
@@ -55,14 +56,16 @@ SMALL = 16
 def infer(
     graph: onnx.GraphProto,
     opset: int,
+    described: Described,
     given: Arrays = MappingProxyType({}),
     largest: int = MAX_NUMEL,
 ) -> Facts:
     """Infers types and constants in a graph whose inputs have static types.
 
-    given: values for inputs that determine shapes. largest: most elements of a value.
+    described: as in Facts. given: values for inputs that determine shapes. largest: most elements
+    of a value.
     """
-    found = Facts(opset, given=given, largest=largest)
+    found = Facts(opset, given=given, largest=largest, described=described)
     declared = {i.name: i.type for i in (*graph.value_info, *graph.output)}
     found.types.update((i.name, i.type) for i in graph.input)
     found.free.update(i.name for i in graph.input)
@@ -80,12 +83,16 @@ def infer(
 
 
 def _step(found: Facts, node: onnx.NodeProto, declared: Types) -> None:
-    if node.domain and not onnx.defs.has(node.op_type, node.domain):
-        raise Unknown(f"operators of the domain {node.domain} are not read")
     needed = reads(node)
     for name in needed:
         if name not in found.types:
             raise Unknown(f"the type of {name} is not known")
+    if node.domain and not onnx.defs.has(node.op_type, node.domain):
+        if not (outputs := found.described(found, node)):
+            raise Unknown(f"no operator spec of the domain {node.domain} describes it")
+        found.types.update(outputs)
+        found.uncomputed.update(node.output)
+        return
     if _folds(found, node, needed):
         return
     _check(node, found.opset)

@@ -59,7 +59,7 @@ def _read(source: StaticModel, group: NodeGroup, spec: type[OpSpec]) -> BoundOpe
     """`by_name`, but raises an exception if there is no instance."""
     fields, inputs = _fields(source, group, spec)
     takes = [source.types[n] for n in inputs]
-    gives = [source.types[n] for n in group.results if n]
+    gives = [source.types[n] for n in group.results if n in source.types]
     return _checked(source, group, spec.from_onnx(fields, takes, gives), inputs)
 
 
@@ -78,9 +78,9 @@ def _guess(
 ) -> BoundOperator:
     """`by_lowering` for given inputs of the node. Raises: any exception if there is no instance."""
     takes = [source.types[n] for n in inputs]
-    gives = [source.types[n] for n in group.results if n]
+    gives = [source.types[n] for n in group.results if n in source.types]
     measure = partial(_distance, source, group, inputs)
-    op, distance = guessed(spec, _all_fields(source, group), takes, gives, measure)
+    op, distance = guessed(spec, _all_fields(source, group, spec), takes, gives, measure)
     if distance >= MISTYPED:
         raise Unmatched("no attributes under which it lowers to the node")
     return _checked(source, group, op, inputs)
@@ -107,10 +107,10 @@ def _distance(source: StaticModel, group: NodeGroup, inputs: Sequence[str], op: 
 
 def _measured(source: StaticModel, group: NodeGroup, inputs: Sequence[str], op: OpSpec) -> float:
     lowered = lowering(op, inputs, source)
-    found = difference(lowered.graph, group, source)
+    found = difference(lowered.graph, group, source, op.schema)
     inferred = op.type_transfer(*(source.types[n] for n in inputs))
     for name, type_ in zip(lowered.names(group), inferred):
-        found += 0 if not name or type_.same(source.types[name]) else MISTYPED
+        found += 0 if type_.same(source.types.get(name, type_)) else MISTYPED
     found += 3 * len({n for n in group.results if n} - set(lowered.names(group)))
     return found + 0.5 * any(c is False for c in op.requires(*(source.types[n] for n in inputs)))
 
@@ -128,7 +128,7 @@ def _checked(source: StaticModel, group: NodeGroup, op: OpSpec, inputs: list[str
     if {n for n in group.results if n} - {*names}:
         raise Unmatched("it lacks an output of the node")
     inferred = op.type_transfer(*takes)
-    same = all(t.same(source.types[n]) for n, t in zip(names, inferred, strict=True) if n)
+    same = all(t.same(source.types.get(n, t)) for n, t in zip(names, inferred, strict=True))
     if not same:
         raise Unmatched("its outputs have other types")
     if not means(op, inputs, source, group):
@@ -183,23 +183,23 @@ def _operands(source: StaticModel, group: NodeGroup, spec: type[OpSpec]) -> Iter
                 yield names
 
 
-def _all_fields(source: StaticModel, group: NodeGroup) -> dict[str, Any]:
+def _all_fields(source: StaticModel, group: NodeGroup, spec: type[OpSpec]) -> dict[str, Any]:
     """Attributes and small constants of all nodes, by ONNX name; None for those left out. If
     several nodes have a name, the first node counts."""
     fields: dict[str, Any] = {}
     for node in reversed(group.nodes):
-        schema = schema_of(node, source.opset)
+        schema = schema_of(node, source.opset, spec.schema)
         fields |= dict.fromkeys((*(i.name for i in schema.inputs), *schema.attributes))
-        fields |= {name: _value(value) for name, value in defaults(node, source.opset).items()}
-        for name, own in zip(node.input, _formal(source, node)):
+        given = defaults(node, source.opset, spec.schema)
+        fields |= {name: _value(value) for name, value in given.items()}
+        for name, own in zip(node.input, _formal(node, schema)):
             if name in source.constants and source.constants[name].size <= 16:
                 fields[own] = _value(source.constants[name].tolist())
     return fields
 
 
-def _formal(source: StaticModel, node: onnx.NodeProto) -> list[str]:
-    """The name that the ONNX schema gives to each input of a node."""
-    schema = schema_of(node, source.opset)
+def _formal(node: onnx.NodeProto, schema: onnx.defs.OpSchema) -> list[str]:
+    """The name that the schema gives to each input of a node."""
     last = len(schema.inputs) - 1
     return [schema.inputs[min(i, last)].name for i in range(len(node.input))]
 
@@ -212,10 +212,11 @@ def _fields(
     Raises: ValueError if the group has several nodes.
     """
     (node,) = group.nodes
-    schema = schema_of(node, source.opset)
-    fields = {name: _value(value) for name, value in defaults(node, source.opset).items()}
+    schema = schema_of(node, source.opset, spec.schema)
+    given = defaults(node, source.opset, spec.schema)
+    fields = {name: _value(value) for name, value in given.items()}
     inputs = []
-    for name, formal in zip(node.input, _formal(source, node)):
+    for name, formal in zip(node.input, _formal(node, schema)):
         if formal in spec.declared and (not name or name in source.constants):
             fields[formal] = _value(source.constants[name].tolist()) if name else None
         elif name:

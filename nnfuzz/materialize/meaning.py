@@ -19,6 +19,7 @@ from nnfuzz.materialize.static import StaticModel
 from nnfuzz.materialize.walk import qualified_name
 from nnfuzz.operators.operator import OpSpec
 
+Schema = onnx.defs.OpSchema | None
 RUNS = 2
 OTHER = 1000.0
 """Difference between a lowering and nodes with other operators."""
@@ -65,24 +66,28 @@ def means(op: OpSpec, inputs: Sequence[str], source: StaticModel, group: NodeGro
     bits on random inputs."""
     takes = {name: source.types[name] for name in inputs}
     lowered = lowering(op, inputs, source)
-    if difference(lowered.graph, group, source) == 0:
+    if difference(lowered.graph, group, source, op.schema) == 0:
         return True
     if len(group.nodes) > 1 or op.cost(*takes.values()) > COSTLIEST:
         return False
     return _agree(lowered, takes, source, group)
 
 
-def defaults(node: onnx.NodeProto, opset: int) -> dict[str, Any]:
-    """The attributes of a node, including the defaults of those that it leaves out."""
-    schema = protos.schema_of(node, opset)
+def defaults(node: onnx.NodeProto, opset: int, other: Schema = None) -> dict[str, Any]:
+    """The attributes of a node, including the defaults of those that it leaves out. other: as in
+    schema_of."""
+    schema = protos.schema_of(node, opset, other)
     values = {name: a.default_value for name, a in schema.attributes.items()}
     values = {name: value for name, value in values.items() if value.type}
     values.update((a.name, a) for a in node.attribute)
     return {name: onnx.helper.get_attribute_value(value) for name, value in values.items()}
 
 
-def difference(lowered: onnx.GraphProto, group: NodeGroup, source: StaticModel) -> float:
-    """How much a lowering differs from nodes; 0 if it is the same nodes in the same order."""
+def difference(
+    lowered: onnx.GraphProto, group: NodeGroup, source: StaticModel, other: Schema = None
+) -> float:
+    """How much a lowering differs from nodes; 0 if it is the same nodes in the same order. other:
+    as in schema_of."""
     if [*map(qualified_name, lowered.node)] != [*map(qualified_name, group.nodes)]:
         return OTHER + len(lowered.node)
     own = {t.name: onnx.numpy_helper.to_array(t) for t in lowered.initializer}
@@ -94,13 +99,12 @@ def difference(lowered: onnx.GraphProto, group: NodeGroup, source: StaticModel) 
             if names.get(ours, ours) != name:
                 constant = source.constants.get(name)
                 found += _difference(own[ours], constant) if ours in own else 2.0
-        found += _attribute_difference(mine, theirs, source.opset)
+        found += _attribute_difference(*(defaults(n, source.opset, other) for n in (mine, theirs)))
         names.update(zip(mine.output, theirs.output))
     return found
 
 
-def _attribute_difference(mine: onnx.NodeProto, theirs: onnx.NodeProto, opset: int) -> float:
-    have, want = (defaults(n, opset) for n in (mine, theirs))
+def _attribute_difference(have: Mapping[str, Any], want: Mapping[str, Any]) -> float:
     found = len(want.keys() - have.keys())
     found += sum(0 if _equal(have[n], want[n]) else 1 for n in want if n in have)
     return found + sum(not _implied(n, have[n]) for n in have.keys() - want.keys())

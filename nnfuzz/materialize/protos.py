@@ -118,12 +118,16 @@ def model(graph: onnx.GraphProto, opset: int) -> onnx.ModelProto:
     )
 
 
-def schema_of(node: onnx.NodeProto, opset: int) -> defs.OpSchema:
+def schema_of(
+    node: onnx.NodeProto, opset: int, other: defs.OpSchema | None = None
+) -> defs.OpSchema:
     """The schema of a node's operator in models of an opset of ONNX.
 
-    Raises: SchemaError if ONNX has none.
+    other: the schema if ONNX has none. Raises: SchemaError if there is none.
     """
     name, domain = node.op_type, node.domain
+    if other is not None and not defs.has(name, domain):
+        return other
     if domain in OWN_DOMAINS:
         return defs.get_schema(name, max_inclusive_version=opset)
     return defs.get_schema(name, operator_version(name, domain, opset), domain)

@@ -14,7 +14,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.opset_imports import OWN_DOMAINS
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize.expansion import expansion
-from nnfuzz.materialize.facts import Facts, expressed, is_static
+from nnfuzz.materialize.facts import Described, Facts, expressed, is_static
 from nnfuzz.materialize.inference import infer, plain_step
 from nnfuzz.materialize.pinning import assignments, decides, literals, open_sizes, sized
 from nnfuzz.materialize.regions import NodeGroup, regions
@@ -54,18 +54,22 @@ class StaticModel:
 
 
 def static(
-    model: onnx.ModelProto, opset: int, given: Mapping[str, np.ndarray], largest: int
+    model: onnx.ModelProto,
+    opset: int,
+    given: Mapping[str, np.ndarray],
+    largest: int,
+    described: Described = lambda facts, node: {},
 ) -> StaticModel:
     """The model at an opset, with open dimensions set so that the most nodes can be imported.
 
-    given: values of inputs, if known. largest: the most elements of a value.
-    Raises: OnnxImportError if no part can be imported.
+    given: values of inputs, if known. largest: the most elements of a value. described: as in
+    Facts. Raises: OnnxImportError if no part can be imported.
     """
     graph = _without_constant_inputs(_converted(model, opset).graph)
     tried = []
     for sizes in assignments(open_sizes(graph), literals(graph)):
         copy = sized(graph, sizes)
-        tried.append((sizes, copy, infer(copy, opset, given, largest)))
+        tried.append((sizes, copy, infer(copy, opset, described, given, largest)))
         if not tried[-1][-1].failed:
             break
     return _source(*min(tried, key=lambda one: len(one[-1].failed)))

@@ -48,6 +48,10 @@ class OpSpec(Typed, Numeric):
     """The ONNX domain of the operator; "" for ai.onnx. The decorator `operator` takes it from the
     name: "com.microsoft" for "com.microsoft.Gelu". Models import version 1 of it."""
 
+    schema: ClassVar[Any] = None
+    """The onnx.defs.OpSchema of the operator where onnx has none: with it models of others are read
+    that have the operator."""
+
     since: ClassVar[int] = 7
     """The first ai.onnx opset that `onnx` can lower to; at least 13 for operators of other domains.
     For opsets before 11, nnfuzz.materialize.older finds by trial which instances can be lowered."""

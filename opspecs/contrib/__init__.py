@@ -1,8 +1,47 @@
 """Operators of the domain com.microsoft, which several compilers take beside those of ONNX."""
 
+import json
+from pathlib import Path
+
+from onnx import defs, helper
+
 from nnfuzz.operators.operator import S, operator
+
+DOMAIN = "com.microsoft"
+
+
+def _schema(name, inputs, outputs, types, attributes):
+    """The arguments are the parts of a schema of ONNX Runtime 1.32.0, as schemas.json has them."""
+    known, options = defs.OpSchema, defs.OpSchema.FormalParameterOption
+    ends = [
+        [known.FormalParameter(n, t, "", param_option=getattr(options, o)) for n, o, t in own]
+        for own in (inputs, outputs)
+    ]
+    declared = [
+        known.Attribute(n, getattr(known.AttrType, kind), "", required=required)
+        if default is None
+        else known.Attribute(n, helper.make_attribute(n, default), "")
+        for n, (kind, required, default) in attributes.items()
+    ]
+    limits = [(variable, dtypes, "") for variable, dtypes in types.items()]
+    return known(
+        name,
+        DOMAIN,
+        1,
+        inputs=ends[0],
+        outputs=ends[1],
+        type_constraints=limits,
+        attributes=declared,
+    )
+
+
+_WRITTEN = json.loads(Path(__file__).with_name("schemas.json").read_text(encoding="utf-8"))
+SCHEMAS = {f"{DOMAIN}.{name}": _schema(name, **parts) for name, parts in _WRITTEN.items()}
+"""By operator; a spec whose name begins with that of an operator is a mode of it."""
 
 
 def microsoft(cls: type[S]) -> type[S]:
     """Marks a class as a complete spec of the operator of com.microsoft that has its name."""
-    return operator(cls, "com.microsoft")
+    spec = operator(cls, DOMAIN)
+    spec.schema = SCHEMAS[max((n for n in SCHEMAS if spec.name.startswith(n)), key=len)]
+    return spec

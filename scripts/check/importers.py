@@ -2,10 +2,9 @@
 and ONNX Runtime.
 
 Random legal nodes (scripts/check/legal_nodes.py) are imported as a user's model is, and what both
-compute has to lie in the envelope. Operators of com.microsoft, of which ONNX has no schemas, are
-drawn by their specs instead. A row for each operator says how many nodes were legal, imported, and
-computed right by each; every difference is printed, and is a fault of nnfuzz until it is shown to
-be another's. Exits with 1 if there is a difference that no waiver declares.
+compute has to lie in the envelope. A row for each operator says how many nodes were legal,
+imported, and computed right by each; every difference is printed, and is a fault of nnfuzz until it
+is shown to be another's. Exits with 1 if there is a difference that no waiver declares.
 
     python -m scripts.check.importers
     python -m scripts.check.importers --only TreeEnsemble --nodes 400
@@ -21,15 +20,11 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 import numpy as np
-import onnx
 import typer
 
-from nnfuzz.check.operators import check_operator
-from nnfuzz.check.questions import AGREES
-from nnfuzz.check.runtimes import EVALUATOR, Unavailable, named, type_of
+from nnfuzz.check.runtimes import EVALUATOR, type_of
 from nnfuzz.library.case import case_from_onnx
 from nnfuzz.library.experiment import Oracle
-from nnfuzz.operators.operator import OpSpec
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.testcase.case import ModelError
 from scripts.check.constraints import OPERATORS, Process, _by_onnxruntime, _by_reference, _text
@@ -140,25 +135,6 @@ def imported(begin: list[LegalNode], wanted: int, rng: random.Random) -> Iterato
     process.close()
 
 
-def drawn(spec: type[OpSpec], wanted: int, registry: OpRegistry, seed: int) -> Row:
-    """The row of an operator whose nodes its own spec draws, on ONNX Runtime."""
-    dice, runtimes = random.Random(f"{seed}:{spec.name}"), {RUNTIME: _run_onnxruntime}
-    report = check_operator(spec, dice, wanted, runtimes, registry.waivers, ("forward",))
-    answers = report.answers.get(RUNTIME, Counter[str]())
-    row = Row(spec.name, report.forward, report.forward, texts=list(report.problems))
-    row.right[RUNTIME], row.ran[RUNTIME] = answers[AGREES], sum(answers.values())
-    row.waived[RUNTIME] = answers["waived"]
-    return row
-
-
-def _run_onnxruntime(model: onnx.ModelProto, arrays: list[np.ndarray]) -> list[np.ndarray]:
-    """Raises: Unavailable."""
-    outputs = _by_onnxruntime(model.SerializeToString(), named(arrays))
-    if outputs is None:
-        raise Unavailable("it does not run")
-    return outputs
-
-
 def tell(row: Row) -> None:
     print(row, flush=True)
     for text in dict.fromkeys(row.texts):
@@ -173,8 +149,7 @@ def main(
 ) -> None:
     registry, rng = OpRegistry.load(), random.Random(seed)
     specs = [spec for spec in registry.specs() if only in spec.name]
-    mine = [s for s in specs if s.onnx_domain == "ai.onnx.ml" or s.name in QUANTISED]
-    theirs = [spec for spec in specs if spec.onnx_domain == "com.microsoft"]
+    mine = [spec for spec in specs if spec.onnx_domain or spec.name in QUANTISED]
     names = {spec.name for spec in mine}
     begin = [node for node in beginnings(mine, rng, draws) if node.kind in names]
     print("| operator | legal | imported | ONNX Runtime | onnx.reference | waived | differ |")
@@ -183,9 +158,6 @@ def main(
     for row in imported(begin, nodes, rng):
         rows.append(row)
         tell(row)
-    for spec in theirs:
-        rows.append(drawn(spec, nodes, registry, seed))
-        tell(rows[-1])
     raise typer.Exit(any(row.texts for row in rows))
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from nnfuzz.opspecs.contrib import DOMAIN, SCHEMAS
 from onnx import helper, numpy_helper
 
 from nnfuzz.check import runtimes as references
@@ -59,7 +60,8 @@ class LegalNode:
     @property
     def schema(self) -> onnx.defs.OpSchema:
         domain, _, name = self.kind.rpartition(".")
-        return protos.schema_of(onnx.NodeProto(op_type=name, domain=domain), self.opset)
+        node = onnx.NodeProto(op_type=name, domain=domain)
+        return protos.schema_of(node, self.opset, SCHEMAS.get(self.kind))
 
     @property
     def given(self) -> dict[str, np.ndarray]:
@@ -142,7 +144,7 @@ def _lowered(
 def _node_of(model: onnx.ModelProto, arrays: dict[str, np.ndarray]) -> Iterator[LegalNode]:
     """The node of a model that has one, if nnfuzz knows the dtypes of what it reads."""
     imports = {entry.domain or "ai.onnx": entry.version for entry in model.opset_import}
-    if len(model.graph.node) != 1 or not set(imports) <= {"ai.onnx", "ai.onnx.ml"}:
+    if len(model.graph.node) != 1 or not set(imports) <= {"ai.onnx", "ai.onnx.ml", DOMAIN}:
         return
     node = model.graph.node[0]
     attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
