@@ -108,3 +108,12 @@ def distance(envelope: Envelope, actual: np.ndarray) -> tuple[float, float]:
     most = away.max(), max(np.abs(envelope.ref[compared]).max(), np.nextafter(0.0, 1.0))
     unit = max(envelope.ulp[compared].max(), np.nextafter(0.0, 1.0))
     return float(most[0] / unit), float(most[0] / most[1])
+
+
+def looseness(envelope: Envelope) -> float:
+    """The widest half of an interval of a comparable element, as a part of the largest element."""
+    compared = envelope.comparable & np.isfinite(envelope.ref) if envelope.dtype.is_float else None
+    if compared is None or not compared.any():
+        return 0.0
+    half = (envelope.hi[compared] - envelope.lo[compared]).max() / 2
+    return float(half / max(np.abs(envelope.ref[compared]).max(), np.nextafter(0.0, 1.0)))

@@ -322,7 +322,7 @@ class _Examination:
         who, computed = next(found, ("", {}))
         model, given = parsed_model(self.case.model), dict(self.case.inputs)
         reads = {name: node.input for node in model.graph.node for name in node.output}
-        places, before = list[Place](), self._unknown()
+        places, unknown_first = list[Place](), self._unknown()
         for trial in range(ROUNDS):
             unknown, whole = self._unknown() - given.keys(), not trial and not self.case.graph
             ready = () if whole else (n for n in reads if unknown.isdisjoint(reads[n]))
@@ -343,9 +343,10 @@ class _Examination:
             own.values = own.outputs(result, made=True)
             more = {value.name: value for value in own.values if value.share >= ENOUGH}
             self.values = tuple(more.get(value.name, value) for value in self.values)
-            wrong = (f for f in self.run.findings(result) if f.failure.kind is OutcomeKind.MISMATCH)
-            places += [own.place(finding, hidden=True) for finding in wrong]
-        judged = len(before) - len(self._unknown())
+            found = [own.place(finding) for finding in self.run.findings(result)]
+            before = f"what it reads is taken as {who} computes it"
+            places += [replace(place, before=before) for place in found if place.mismatch]
+        judged = len(unknown_first) - len(self._unknown())
         note = f"note: {judged} values behind others without a reference are compared, given these"
         return places, [f"{note} as {who} computes them"] if judged else []
 
@@ -470,6 +471,7 @@ class _Examination:
     ) -> Output:
         """The targets' results for one output. share: of it that can be compared."""
         from nnfuzz.compare.contradiction import groups_that_agree
+        from nnfuzz.compare.criterion import looseness
         from nnfuzz.compare.losses import losses
 
         why: tuple[str, ...] = () if made else UNREACHED
@@ -489,6 +491,7 @@ class _Examination:
             groups if len(groups) > 1 else (),
             *(self._maker(name) if made else ("", "")),
             agree,
+            looseness(bounds) if bounds is not None else 0.0,
         )
 
     def envelopes(self) -> Mapping[str, Envelope]:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.backend.target import CPU, Target
 from nnfuzz.base.reading import JsonObject
 from nnfuzz.base.writing import UNWRITTEN, as_json, fields_as_json
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 ARBITER = "onnx.reference"
 SCHEMA = 1
 """The version of the JSON form."""
+LOOSE = 0.1
+"""Beyond such a part of the largest element, the report says how far off may still be right."""
 MOST_ULP = 1e6
 """Beyond so many units in the last place, a distance is written as a relative error."""
 
@@ -113,7 +116,8 @@ class Output:
     share: of its elements that can be compared. why: the reasons why not the rest. computed: of
     every target. groups: names of targets that agree with each other, the largest group first; ()
     where all agree. operator, node: what computes it; empty where the model does not name it.
-    agree: who agrees, onnx.reference included, where less than `ENOUGH` can be compared.
+    agree: who agrees, onnx.reference included, where less than `ENOUGH` can be compared. loose: how
+    far a right element may be from the reference, as a part of the largest element.
     """
 
     name: str
@@ -125,6 +129,7 @@ class Output:
     operator: str = ""
     node: str = ""
     agree: tuple[str, ...] = ()
+    loose: float = 0.0
 
     @property
     def wrong(self) -> tuple[str, ...]:
@@ -146,7 +151,8 @@ class Output:
     def coverage(self) -> str:
         """How much is compared, and why not the rest."""
         if self.share >= 1:
-            return "all of it compared"
+            far = f": {self.loose:.2g} times the largest element off may still be right"
+            return f"all of it compared{f', loosely{far}' if self.loose > LOOSE else ''}"
         why = f" ({'; '.join(self.why)})" if self.why else ""
         if self.agree:
             asked = " and onnx.reference" if ARBITER in self.agree else ""
@@ -212,6 +218,11 @@ class Place:
     def maker(self) -> str:
         """The node that computes the first wrong value, for people."""
         return f"node {self.node!r} ({self.operator})" if self.node else self.operator
+
+    @property
+    def mismatch(self) -> bool:
+        """Whether a value is wrong; else the model is not built, or does not run."""
+        return self.finding.failure.kind is OutcomeKind.MISMATCH
 
     @property
     def reasons(self) -> list[str]:
@@ -305,13 +316,18 @@ class ModelCheck:
             parts.append(f"nnfuzz and onnx.reference differ on {contradicted}, a fault of nnfuzz")
         if self.failed and not bad:
             parts.append(f"some targets are beyond your tolerance {self.criterion}")
-        return f"{self.verdict}: {'; '.join(parts) or f'all outputs on all {total} targets'}"
+        parts = parts or [f"all outputs on all {total} targets"]
+        loose = ", ".join(output.name for output in self.outputs if output.loose > LOOSE)
+        parts += [f"{loose} compared loosely"] if loose else []
+        return f"{self.verdict}: {'; '.join(parts)}"
 
     @property
     def verdict(self) -> str:
         """The first word of the summary."""
         if self.failed or self.given_away:
-            return "WRONG" if self.failed else "GIVEN AWAY"
+            wrong = [p for p in self.places if p.mismatch and not p.given_away]
+            runs = wrong or self.result.flaky or not self.places
+            return ("WRONG" if runs else "FAILS") if self.failed else "GIVEN AWAY"
         if not self.compared:
             differ = any(output.differs for output in self.outputs)
             return "differ" if differ else "not compared"

@@ -123,7 +123,7 @@ def _checked(source: StaticModel, group: NodeGroup, op: OpSpec, inputs: list[str
     takes = [source.types[n] for n in inputs]
     op.check(*takes)
     for attribute in _undeclared(op):
-        raise Unmatched(f"{attribute} has another value than the only one declared")
+        raise Unmatched(f"{attribute} has a value that is not declared")
     names = lowering(op, inputs, source).names(group)
     if {n for n in group.results if n} - {*names}:
         raise Unmatched("it lacks an output of the node")
@@ -141,14 +141,15 @@ def _checked(source: StaticModel, group: NodeGroup, op: OpSpec, inputs: list[str
 
 
 def _undeclared(op: OpSpec) -> Iterator[str]:
-    """Names of attributes whose value differs from their only declared option."""
+    """Names of attributes whose value differs from their only declared option, and of flags that
+    are neither 0 nor 1."""
     fixed = (
         (name, declared.options)
         for name, declared in op.declared.items()
         if isinstance(declared, Choice) and isinstance(declared.options, tuple)
     )
     for name, only in fixed:
-        if len(set(only)) == 1 and op.attributes[name] not in only:
+        if (len(set(only)) == 1 or {*only} == {0, 1}) and op.attributes[name] not in only:
             yield name
 
 

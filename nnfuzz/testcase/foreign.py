@@ -239,13 +239,14 @@ def _lost(lost: Sequence[tuple[str, str]], model: onnx.ModelProto) -> str:
     )
 
 
-def computed(model: bytes) -> frozenset[str]:
-    """The outputs of a model, and the values that nodes of its main graph compute and read. A mask
-    of Dropout that nobody reads had another dtype before opset 10 than nnfuzz's.
+def computed(model: bytes) -> tuple[frozenset[str], frozenset[str]]:
+    """The values that nodes of a model's main graph compute: its outputs and what is read, and the
+    others. A mask of Dropout that nobody reads had another dtype before opset 10 than nnfuzz's.
     """
     graph = onnx.load_model_from_string(model).graph
     used = {value.name for value in graph.output}.union(*map(reads, graph.node))
-    return frozenset(name for node in graph.node for name in node.output if name in used)
+    made = frozenset(name for node in graph.node for name in node.output)
+    return made & used, made - used
 
 
 def with_values(model: bytes) -> bytes:

@@ -35,7 +35,7 @@ HERE = Path(__file__).parent
 WITH_MODELS = ("silero-vad", "magika", "rapidocr-onnxruntime", "ddddocr", "nudenet")
 LIBRARIES = ("skl2onnx", "onnxmltools", "packaging", "lightgbm", "xgboost")
 SHIPPED = ("silero_vad/data", "magika/models", "rapidocr_onnxruntime/models", "ddddocr", "nudenet")
-SECONDS = 600  # CPU time of one check
+SECONDS = 600  # for one check
 Row = dict[str, Any]
 
 
@@ -84,7 +84,7 @@ def checked(
         return dict(json.loads(kept.read_text()))
     kept.parent.mkdir(exist_ok=True, parents=True)
     if not (child := os.fork()):
-        signal.setitimer(signal.ITIMER_PROF, SECONDS)
+        signal.alarm(SECONDS)
         try:
             check = nnfuzz.check_model(file, targets, plugins=plugins)
             kept.with_suffix(".txt").write_text(str(check))
