@@ -343,9 +343,9 @@ class _Examination:
             own.values = own.outputs(result, made=True)
             more = {value.name: value for value in own.values if value.share >= ENOUGH}
             self.values = tuple(more.get(value.name, value) for value in self.values)
-            found = [own.place(finding) for finding in self.run.findings(result)]
+            wrong = [own.place(finding) for finding in self.run.findings(result)]
             before = f"what it reads is taken as {who} computes it"
-            places += [replace(place, before=before) for place in found if place.mismatch]
+            places += [replace(place, before=before) for place in wrong if place.mismatch]
         judged = len(unknown_first) - len(self._unknown())
         note = f"note: {judged} values behind others without a reference are compared, given these"
         return places, [f"{note} as {who} computes them"] if judged else []
