@@ -46,7 +46,6 @@ from nnfuzz.triage.signature import Failure, HabitDetails
 if TYPE_CHECKING:
     import onnx
 
-    from nnfuzz.compare.criterion import Criterion
     from nnfuzz.compare.envelope import Enclosure, Envelope
 
 MESSAGE = 400  # characters of a compiler's message
@@ -61,7 +60,6 @@ def check_model(
     targets: Sequence[str | Target] = (),
     inputs: Mapping[str, np.ndarray] | None = None,
     *,
-    tolerance: str = "",
     values: bool = True,
     localise: bool = True,
     seed: int = 0,
@@ -77,21 +75,18 @@ def check_model(
 
     model: a file, its bytes, a ModelProto, or a test case. targets: as in `Experiment`; default:
     the installed compilers that read ONNX. inputs: arrays by name; default: valid ones are
-    searched, a function of the model and `seed`. tolerance: a criterion of your own, such as
-    "rtol=1e-3,atol=1e-5" or "ulp=4", beside the error envelope. values: whether the model runs once
+    searched, a function of the model and `seed`. values: whether the model runs once
     more with every value as an output, which names the first wrong node, and shows wrong values
     that later nodes hide. localise: whether the passes that are to blame are looked for. watch:
     called before each step with what it is. reading: entered while the model is read.
 
     Raises: TypeError for arguments of the wrong kind, before anything runs; ModelError if the model
-    is not valid, or the inputs do not fit it; NoReference if it takes what is no tensor;
-    CriterionError; what `Experiment` raises; OSError.
+    is not valid, or the inputs do not fit it; NoReference if it takes what is no tensor; what
+    `Experiment` raises; OSError.
     """
-    from nnfuzz.compare.criterion import Criterion
 
     check_targets(targets)
     plugins = list(plugins)
-    criterion = Criterion.parse(tolerance) if tolerance else None
     watch("reading the model")
     with reading or nullcontext(), one_thread():  # threads wait for each other on busy machines
         if isinstance(model, TestCase):
@@ -108,7 +103,7 @@ def check_model(
         missing = "guessed inputs" if case.graph else "no reference"
         notes = [f"note: {missing}: {why}"] if why else []
         result = run(case)
-        own = _Examination(run, case, oracle, criterion, localise, watch)
+        own = _Examination(run, case, oracle, localise, watch)
         if values:
             own.look(_known(result))
         found = run.findings(result)
@@ -121,21 +116,12 @@ def check_model(
             more, said = own.behind(plugins)
             places += more
             notes += said
-    if criterion and any(c.beyond for output in outputs for c in output.computed):
-        known = {target for place in places for target in place.targets}
-        with Experiment(targets, plugins, tolerance=tolerance, isolated=False) as run:
-            watch("looking at what is beyond your tolerance")
-            again = _Examination(run, case, oracle, criterion, localise, watch)
-            for finding in run.findings(run(case)):
-                if known.isdisjoint(map(label, finding.failure.targets)):
-                    places.append(replace(again.place(finding), criterion=str(criterion)))
     return ModelCheck(
         case,
         result,
         outputs,
         own.values,
         tuple(places),
-        str(criterion or ""),
         (*notes, *_notes(result)),
         {label(o.target): _message(o) for o in result.outcomes if o.outputs is None},
         run.settings,
@@ -271,7 +257,6 @@ class _Examination:
     run: Experiment
     case: TestCase
     oracle: Oracle
-    criterion: Criterion | None
     localise: bool
     watch: Callable[[str], None]
     exposed: TestCase | None = None
@@ -338,7 +323,7 @@ class _Examination:
             except ModelError:
                 continue
             self.watch(f"looking behind {', '.join(sorted(taken)) or 'the inputs'}")
-            own = _Examination(self.run, case, self.oracle, None, self.localise, self.watch)
+            own = _Examination(self.run, case, self.oracle, self.localise, self.watch)
             result = self.run(case)
             own.values = own.outputs(result, made=True)
             more = {value.name: value for value in own.values if value.share >= ENOUGH}
@@ -471,7 +456,7 @@ class _Examination:
     ) -> Output:
         """The targets' results for one output. share: of it that can be compared."""
         from nnfuzz.compare.contradiction import groups_that_agree
-        from nnfuzz.compare.criterion import looseness
+        from nnfuzz.compare.distance import looseness
         from nnfuzz.compare.losses import losses
 
         why: tuple[str, ...] = () if made else UNREACHED
@@ -524,29 +509,27 @@ class _Examination:
         result: Result,
         agree: Collection[str],
     ) -> Computed:
-        from nnfuzz.compare.criterion import distance
+        from nnfuzz.compare.distance import distance
 
         who = label(outcome.target)
         if outcome.outputs is None:
             return Computed(who, _fate(outcome))
-        given, beyond, ulp, relative = outcome.outputs.get(name), None, None, 0.0
+        given, ulp, relative = outcome.outputs.get(name), None, 0.0
         if bounds is not None and given is not None:
             ulp, relative = distance(bounds, given)
-            beyond = self.criterion.beyond(bounds, given) if self.criterion else None
         wrong, contradiction = _against(result, outcome.target, name)
         if wrong:
             habits = _habits(result, outcome.target)
             state = OutputState.GIVEN_AWAY if habits else OutputState.WRONG
-            return Computed(who, state, wrong, ulp, beyond, habits, relative)
+            return Computed(who, state, wrong, ulp, habits, relative)
         if contradiction:
-            said = str(contradiction)
-            return Computed(who, OutputState.CONTRADICTED, beyond=beyond, said=said)
+            return Computed(who, OutputState.CONTRADICTED, said=str(contradiction))
         state = OutputState.RIGHT
         if who in agree:
             state = OutputState.AGREES
         elif bounds is None or (bounds.ref.size and not bounds.comparable.any()):
             state = OutputState.NOT_COMPARED
-        return Computed(who, state, None, ulp, beyond, relative=relative)
+        return Computed(who, state, None, ulp, relative=relative)
 
     def _maker(self, value: str) -> tuple[str, str]:
         """The operator and the name of the node that computes a value, as in the model."""

@@ -60,12 +60,10 @@ class Experiment:
         targets: Sequence[str | Target],
         plugins: Iterable[str | Path] = (),
         repeats: int = REPEATS,
-        tolerance: str = "",
         isolated: bool = True,
     ) -> None:
         """plugins: files or modules with further backends and operators, beside what is registered.
         repeats: fresh processes in which a failure must occur in the same way; others are `flaky`.
-        tolerance: a criterion of your own beside the error envelope, such as "rtol=1e-3,atol=1e-5".
         isolated: whether outputs are judged in a process of their own. If not, it is this process,
         which saves the time to load PyTorch twice, and dies where PyTorch dies of a test case.
 
@@ -74,7 +72,7 @@ class Experiment:
         """
         registry = BackendRegistry.discover(known_plugins(plugins))
         check_targets(targets)
-        self._registry, self._repeats, self._tolerance = registry, repeats, tolerance
+        self._registry, self._repeats = registry, repeats
         wanted = [required_backend(target, registry) for target in targets]
         self.specs = labelled(list({str(spec): spec for spec, _ in wanted}.values()))
         self._forms = {target.form for _, target in wanted}
@@ -87,7 +85,7 @@ class Experiment:
                 self._runners[spec.label] = runner
                 self._levels[spec.label] = _levels(runner, mine)
             operators = self.specs[0].plugins if self.specs else ()
-            config = as_json(CaseConfig(exporter=DIRECT, plugins=operators, tolerance=tolerance))
+            config = as_json(CaseConfig(exporter=DIRECT, plugins=operators))
             self._producer = stack.enter_context(_producer(config, isolated))
             compilers = stack.enter_context(CompilerProcesses(self._runners))
             self._lane = Lane(compilers, self._producer)
@@ -102,8 +100,7 @@ class Experiment:
         check_case(case)
         if DIRECT in self._forms and case.exporter != DIRECT:
             case = self._producer.lower(case)
-        judging = Judging.ALWAYS if self._tolerance else Judging.DOUBTFUL
-        return self._carried_out(case, self._levels, judging, self._repeats)
+        return self._carried_out(case, self._levels, Judging.DOUBTFUL, self._repeats)
 
     def once(self, case: TestCase, levels: Mapping[str, Sequence[str]] | None = None) -> Result:
         """The case on the targets, judged in full and without repetition.
@@ -148,9 +145,7 @@ class Experiment:
         makes them small, and `save_finding` writes them for a tracker.
         """
         return [
-            finding
-            for runner in self._runners.values()
-            for finding in findings_of(result, runner, self._tolerance)
+            finding for runner in self._runners.values() for finding in findings_of(result, runner)
         ]
 
     def localise(self, finding: Finding) -> Finding:
@@ -229,12 +224,11 @@ def check_targets(targets: object) -> None:
             )
 
 
-def findings_of(result: Result, runner: BackendRunner, tolerance: str = "") -> list[Finding]:
+def findings_of(result: Result, runner: BackendRunner) -> list[Finding]:
     """The failures of a result on the backend of `runner`, each with its case and all else."""
     failures = [failure for failure in result.failures if failure.backend == runner.spec.label]
     case, spec = result.case, runner.spec
-    made = CaseConfig(exporter=case.exporter, opset=case.opset, plugins=spec.plugins)
-    config = as_json(replace(made, tolerance=tolerance))
+    config = as_json(CaseConfig(exporter=case.exporter, opset=case.opset, plugins=spec.plugins))
     versions = runner.versions() if failures else {}
     given = result.outcomes, spec, config, result.verdict, versions
     return [Finding(own, case, *given, blame=result.blame(own)) for own in failures]

@@ -57,17 +57,15 @@ class Computed:
     state: an OutputState, or the kind of outcome and its stage where the model did not run. wrong:
     how the output differs; None where it does not. ulp: the largest distance of a comparable
     element from the reference, in units in the last place of the largest element; None without
-    outputs. relative: the same distance as a part of the largest element. beyond: elements outside
-    of the user's own criterion; None without one. said: if the state is CONTRADICTED, how
-    onnx.reference differs from nnfuzz; if it is GIVEN_AWAY, the default or the interface that gives
-    accuracy away.
+    outputs. relative: the same distance as a part of the largest element. said: if the state is
+    CONTRADICTED, how onnx.reference differs from nnfuzz; if it is GIVEN_AWAY, the default or the
+    interface that gives accuracy away.
     """
 
     target: str
     state: str
     wrong: Mismatch | None = None
     ulp: float | None = None
-    beyond: int | None = None
     said: str = ""
     relative: float = 0.0
 
@@ -82,9 +80,6 @@ class Computed:
                 text = f"{self.said}{far}: {self.wrong}"
         elif self.state == OutputState.RIGHT and self.ulp:
             text = f"right, {_distance(self.ulp, f'{self.relative:.2g} (relative)')} at most"
-        if self.beyond is not None:
-            own = f"{self.beyond} elements beyond" if self.beyond else "within"
-            text += f"; {own} your tolerance"
         return text
 
 
@@ -193,9 +188,8 @@ class Place:
     values that the node reads. fused: whether it is wrong only if it is compiled together with
     nodes in front of it. hidden: whether no output of the model is wrong, because later nodes hide
     it. given_away: whether it is accuracy that the compiler gives away by default or by its
-    interface. criterion: the user's own if it is wrong by that alone. accused, passes, evidence: of
-    nnfuzz.experiment.localise.Localisation. finding: with all of this. folder: where it was saved;
-    "" if it was not.
+    interface. accused, passes, evidence: of nnfuzz.experiment.localise.Localisation. finding: with
+    all of this. folder: where it was saved; "" if it was not.
     """
 
     finding: Finding = field(metadata=UNWRITTEN)
@@ -208,7 +202,6 @@ class Place:
     fused: bool = False
     hidden: bool = False
     given_away: bool = False
-    criterion: str = ""
     accused: str = ""
     passes: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
@@ -237,8 +230,7 @@ class ModelCheck:
 
     case: the model with its inputs. result: of the experiment. outputs: of the model; those that
     the reference does not reach have a share of 0. values: of every node in topological order, if
-    they were looked at. places: one per failure. criterion: the user's own,
-    as text. notes: what else should be known, one line each.
+    they were looked at. places: one per failure. notes: what else should be known, one line each.
     """
 
     case: TestCase
@@ -246,7 +238,6 @@ class ModelCheck:
     outputs: tuple[Output, ...]
     values: tuple[Output, ...] = ()
     places: tuple[Place, ...] = ()
-    criterion: str = ""
     notes: tuple[str, ...] = ()
     errors: Mapping[str, str] = field(default_factory=dict)
     """By target: its message where the model did not run."""
@@ -257,10 +248,9 @@ class ModelCheck:
 
     @property
     def failed(self) -> bool:
-        """Whether a target is wrong or fails, or is beyond the user's own criterion."""
-        beyond = any(own.beyond for output in self.outputs for own in output.computed)
+        """Whether a target is wrong or fails."""
         wrong = any(not place.given_away for place in self.places)
-        return bool(wrong or self.result.flaky or beyond)
+        return bool(wrong or self.result.flaky)
 
     @property
     def given_away(self) -> tuple[str, ...]:
@@ -293,7 +283,7 @@ class ModelCheck:
     def summary(self) -> str:
         """One line."""
         targets = {own.target for output in self.outputs for own in output.computed}
-        own = [p for p in self.places if not (p.criterion or p.given_away)]
+        own = [p for p in self.places if not p.given_away]
         bad = {target for p in own for target in p.targets}
         idle = self.errors.keys() - bad
         total = len(targets)
@@ -314,8 +304,6 @@ class ModelCheck:
             parts.append(f"{', '.join(names)} {'are' if len(names) > 1 else 'is'} {text}")
         if contradicted := ", ".join(self.contradicted):
             parts.append(f"nnfuzz and onnx.reference differ on {contradicted}, a fault of nnfuzz")
-        if self.failed and not bad:
-            parts.append(f"some targets are beyond your tolerance {self.criterion}")
         parts = parts or [f"all outputs on all {total} targets"]
         loose = ", ".join(output.name for output in self.outputs if output.loose > LOOSE)
         parts += [f"{loose} compared loosely"] if loose else []
@@ -326,7 +314,7 @@ class ModelCheck:
         """The first word of the summary."""
         if self.failed or self.given_away:
             wrong = [p for p in self.places if p.mismatch and not p.given_away]
-            runs = wrong or self.result.flaky or not self.places
+            runs = wrong or self.result.flaky
             return ("WRONG" if runs else "FAILS") if self.failed else "GIVEN AWAY"
         if not self.compared:
             differ = any(output.differs for output in self.outputs)
@@ -389,7 +377,6 @@ class ModelCheck:
             "compared": self.compared,
             "summary": self.summary(),
             "inputs": {n: [str(a.dtype), list(a.shape)] for n, a in self.case.inputs.items()},
-            "tolerance": self.criterion,
             "settings": as_json(self.settings),
             "targets": as_json(self.result.outcomes),
             "outputs": as_json(self.outputs),

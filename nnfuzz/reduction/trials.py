@@ -57,13 +57,11 @@ PRELOAD = ("numpy", "onnx", "onnx.numpy_helper", "torch", "nnfuzz.reduction.serv
 
 
 def needed_operators(config: Mapping[str, Json]) -> dict[str, object]:
-    """What of a case's configuration still matters once the case is there: the plug-ins' operators,
-    and a criterion of the user's own.
+    """What of a case's configuration still matters once the case is there: the plug-ins' operators.
 
     config, result: the written CaseConfig. Equal ones let workers start in a twentieth of the time.
     """
-    plugins, tolerance = tuple(config.get("plugins", ())), str(config.get("tolerance", ""))
-    return as_json(CaseConfig(plugins=plugins, tolerance=tolerance))
+    return as_json(CaseConfig(plugins=tuple(config.get("plugins", ()))))
 
 
 @dataclass(frozen=True, eq=False)

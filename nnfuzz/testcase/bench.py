@@ -23,7 +23,6 @@ from nnfuzz.base.untrusted import making_sense
 from nnfuzz.check.runtimes import BODY, EVALUATOR
 from nnfuzz.compare.accuracy import accuracy
 from nnfuzz.compare.contradiction import without_contradicted
-from nnfuzz.compare.criterion import Criterion
 from nnfuzz.compare.deviating import explanation
 from nnfuzz.compare.edges import enclosure
 from nnfuzz.compare.flip import PYTORCH
@@ -59,7 +58,7 @@ whose test cases hold no cycles to speak of."""
 class CaseBench:
     """The operators and exporters with which test cases are worked on.
 
-    edges, criterion: see CaseConfig.
+    edges: see CaseConfig.
     """
 
     def __init__(self, config: CaseConfig) -> None:
@@ -71,7 +70,6 @@ class CaseBench:
     def judge_by(self, config: CaseConfig) -> None:
         """From now on, judges by another configuration."""
         self.edges = config.edges
-        self.criterion = Criterion.parse(config.tolerance) if config.tolerance else None
 
     def load(self, case: TestCase) -> Graph:
         """The concrete graph of a test case."""
@@ -148,8 +146,7 @@ class CaseBench:
 
         only: the outputs to look at; default: all. The targets of a compiler are not independent.
         habits: of compilers; the verdict says where they explain a mismatch. What onnx.reference
-        contradicts on a model that no exporter wrote is no mismatch, if it is among the targets and
-        no criterion of the user decides.
+        contradicts on a model that no exporter wrote is no mismatch, if it is among the targets.
         """
         graph = self.load(case)
         if only:
@@ -160,11 +157,8 @@ class CaseBench:
             groups.setdefault(target.compiler, []).append(target)
         params = {**case.inputs, **case.weights}
         bounds = enclosure(graph, params, case.expected, self.edges)
-        if own := self.criterion:  # PyTorch need not meet it
-            narrow = {name: own.narrowed(e) for name, e in bounds.envelopes.items()}
-            bounds, groups = replace(bounds, envelopes=narrow), {}
         plain = judged(bounds, everything, groups.values())
-        if (arbiter := next(filter(_is_arbiter, outputs), None)) and not self.criterion:
+        if arbiter := next(filter(_is_arbiter, outputs), None):
             given = outputs[arbiter].items()
             theirs = {name: a for name, a in given if self._trusts(graph, name, case.opset)}
             plain = without_contradicted(

@@ -45,7 +45,6 @@ class CaseConfig(CaseSettings):
     Beside what people set:
     unrewritten: what no rewrite may bring in, of nnfuzz.vary.rewrite.rewriting.FEATURES.
     descend: whether inputs are searched for by gradient descent before a graph is given up.
-    tolerance: a criterion (nnfuzz.compare.criterion) beside the envelope; "" for none.
     onnx_release: of onnx, whose schemas count; None: the installed one.
     others: further exporters, each with its opset, which take turns with `exporter`.
     opsets: by exporter, those of which one is drawn for each model; others keep to their opset.
@@ -64,7 +63,6 @@ class CaseConfig(CaseSettings):
 
     unrewritten: tuple[str, ...] = ()
     descend: bool = False
-    tolerance: str = ""
     onnx_release: str | None = None
     others: tuple[tuple[str, int], ...] = ()
     opsets: Mapping[str, tuple[int, ...]] = field(default_factory=dict)

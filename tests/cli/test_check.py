@@ -67,7 +67,6 @@ def test_inputs_of_an_archive_or_a_folder(model, tmp_path):
     "options, told",
     [
         (["--inputs", "absent.npz"], "no such file"),
-        (["--tolerance", "abc"], "write rtol=1e-3"),
         (["--level", "O9"], "no level 'O9'"),
         (["-b", "nobody"], "no backend 'nobody'"),
     ],
@@ -86,12 +85,6 @@ def test_no_model_and_no_inputs(tmp_path):
     done = check(tmp_path / "none.onnx")
     assert done.returncode == 0 and done.stdout.startswith("right: ")  # all NaN, as must be
     assert "it overflows or is undefined in all of" in done.stdout
-
-
-@pytest.mark.slow
-def test_beyond_a_tolerance_of_ones_own(model):
-    done = check(model, "--tolerance", "ulp=0.001")
-    assert done.returncode == 1 and "beyond your tolerance" in done.stdout
 
 
 def test_not_compared(tmp_path):

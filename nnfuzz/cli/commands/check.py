@@ -33,7 +33,6 @@ from nnfuzz.cli.errors import (
 from nnfuzz.cli.limits import computing
 from nnfuzz.cli.options import CRITERION, MODELS, REPORTED, Backends, Levels, Plugins
 from nnfuzz.cli.progress import phases
-from nnfuzz.compare.criterion import CriterionError
 from nnfuzz.corpus.layout import interface, read_tensors
 from nnfuzz.library.checking import check_model, installed_compilers, parts_at
 from nnfuzz.library.model_check import ModelCheck
@@ -68,14 +67,6 @@ def check(
             "FILE.npz|DIR",
         ),
     ] = None,
-    tolerance: Annotated[
-        str,
-        CRITERION.option(
-            "A criterion of your own, beside the error envelope: |result - reference| <= "
-            "A + R |reference|, or N units in the last place.",
-            "rtol=R,atol=A|ulp=N",
-        ),
-    ] = "",
     save: Annotated[
         Path | None,
         REPORTED.option(
@@ -129,9 +120,9 @@ def check(
     can be found. docs/CHECK.md explains the report.
 
     Exit codes: 0 every output is right, or all agree on it where nobody knows the truth, 1
-    something is wrong, fails, gives accuracy away by default or by its interface, or is beyond your
-    tolerance, 2 wrong usage, or no valid model, 3 a fault of nnfuzz itself, 4 an output was not
-    compared, or less than nine tenths of it.
+    something is wrong, fails, or gives accuracy away by default or by its interface, 2 wrong usage,
+    or no valid model, 3 a fault of nnfuzz itself, 4 an output was not compared, or less than nine
+    tenths of it.
     """
     several = len(models) > 1
     if several and (inputs or report or page):
@@ -143,9 +134,7 @@ def check(
         targets = _targets(backend or [], listed(level), plugin or [])
     except TargetError as error:
         raise UsageError(str(error)) from error
-    asked = partial(
-        check_model, targets=targets, tolerance=tolerance, seed=seed, plugins=plugin or []
-    )
+    asked = partial(check_model, targets=targets, seed=seed, plugins=plugin or [])
 
     def one(model: Path) -> int:
         """Checks a model, or cuts it; returns the exit code. Raises: UsageError, Unreadable."""
@@ -203,7 +192,7 @@ def _checked(
     except NoReference as error:
         typer.echo(f"not compared: {file}: {error}")
         return None
-    except (ModelError, CriterionError) as error:
+    except ModelError as error:
         raise UsageError(f"{file}: {error}") from error
 
 

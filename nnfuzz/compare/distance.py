@@ -1,0 +1,33 @@
+"""How far an output is from the reference, and how far a right one may be."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnfuzz.compare.envelope import Envelope
+from nnfuzz.ir.dtypes import plain
+
+
+def distance(envelope: Envelope, actual: np.ndarray) -> tuple[float, float]:
+    """The largest distance of a comparable element from the reference, in units in the last place,
+    and as a part of the largest element.
+
+    The unit is that of the largest comparable element: an element's own unit says little about
+    errors near 0, where terms cancel. 0 if nothing is comparable or the dtype is discrete.
+    """
+    compared = envelope.comparable & np.isfinite(envelope.ref) if envelope.dtype.is_float else None
+    if compared is None or actual.shape != envelope.ref.shape or not compared.any():
+        return 0.0, 0.0
+    away = np.abs(plain(actual)[compared].astype(np.float64) - envelope.ref[compared])
+    most = away.max(), max(np.abs(envelope.ref[compared]).max(), np.nextafter(0.0, 1.0))
+    unit = max(envelope.ulp[compared].max(), np.nextafter(0.0, 1.0))
+    return float(most[0] / unit), float(most[0] / most[1])
+
+
+def looseness(envelope: Envelope) -> float:
+    """The widest half of an interval of a comparable element, as a part of the largest element."""
+    compared = envelope.comparable & np.isfinite(envelope.ref) if envelope.dtype.is_float else None
+    if compared is None or not compared.any():
+        return 0.0
+    half = (envelope.hi[compared] - envelope.lo[compared]).max() / 2
+    return float(half / max(np.abs(envelope.ref[compared]).max(), np.nextafter(0.0, 1.0)))
