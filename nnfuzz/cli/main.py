@@ -54,7 +54,6 @@ COMMANDS = {
     "generate": ("corpus.generate", "Write a folder of models as ONNX's backend tests."),
     "select": ("corpus.select", "Copy those models of a folder that cover most."),
     "verify": ("corpus.verify", "Run a folder of models against a compiler."),
-    "rewrite": ("models.rewrite", "Rewrite a model into other ones that mean the same."),
     "backends": ("backends.backends", "List backends, and say how to get those that are missing."),
     "init": ("init.init", "Write an adapter of a compiler of yours, with a test and a workflow."),
     "ops": ("ops.ops", "List the operators that models are made of; check their specs."),

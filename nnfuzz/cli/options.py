@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -31,16 +30,8 @@ from nnfuzz.records.settings import SETTINGS
 
 FILE = "nnfuzz.toml"
 _PROGRAMS = ("plugin", "python")  # not in the file, which a folder of somebody else may have
-_BYTES = {"": 1, "k": 1000, "m": 10**6, "g": 10**9}
 
 
-def _size(text: str) -> int:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmg]?)b?", text, re.IGNORECASE)
-    return int(float(match[1]) * _BYTES[match[2].lower()]) if match else 0
-
-
-SIZE = Kind("20M", "a size: write 4000, 64k, 20M or 1G", _size, 1)
-"""Bytes, more than 0."""
 PART = Kind("K/N", "a part: write 2/8 for the second of eight parts", Shard.parse)
 
 

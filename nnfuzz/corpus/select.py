@@ -1,10 +1,9 @@
 """Makes a corpus of chosen tests: measures them, selects greedily, and copies.
 
-The next test is the one with the most new coverage for its cost. Each kind of coverage has the same
-weight, which its features share. So the few coarse features, such as operators, come before the
-many fine ones, and no kind needs a factor. The cost of a test is the largest share of a budget that
-it uses. Greedy choice reaches at least 1 - 1/e of the best possible coverage under a budget of
-models (Nemhauser, Wolsey, Fisher 1978).
+The next test is the one with the most new coverage. Each kind of coverage has the same weight,
+which its features share. So the few coarse features, such as operators, come before the many fine
+ones, and no kind needs a factor. Greedy choice reaches at least 1 - 1/e of the best possible
+coverage by so many models (Nemhauser, Wolsey, Fisher 1978).
 """
 
 from __future__ import annotations
@@ -74,43 +73,25 @@ def coverage_table(
 
 @dataclass(frozen=True)
 class SelectableModel:
-    """A test that may be chosen. size: in bytes. test: its folder, no part of the choice."""
+    """A test that may be chosen. test: its folder, no part of the choice."""
 
     name: str
     features: frozenset[Feature]
-    size: int = 0
     test: TestFolder = field(default=TestFolder(Path(), ""), compare=False)
 
 
-@dataclass(frozen=True)
-class Budget:
-    """The largest number of models, and of bytes in their files."""
-
-    count: float = math.inf
-    size: float = math.inf
-
-    def cost(self, model: SelectableModel) -> float:
-        """The largest share of a budget that a test uses; 1 for every test without a budget."""
-        return max(1 / self.count, model.size / self.size) or 1.0
-
-    def holds(self, models: Sequence[SelectableModel]) -> bool:
-        """Whether no part of the budget is exceeded."""
-        return len(models) <= self.count and sum(m.size for m in models) <= self.size
-
-
-def choose(candidates: Sequence[SelectableModel], budget: Budget) -> list[SelectableModel]:
-    """Chooses candidates while one adds coverage and fits; returns them in that order."""
+def choose(candidates: Sequence[SelectableModel], count: int) -> list[SelectableModel]:
+    """Chooses at most `count` candidates while one adds coverage; returns them in that order."""
     every = frozenset[Feature]().union(*(c.features for c in candidates))
     sizes = Counter(kind for kind, _ in every)
     missing, left = set(every), list(candidates)
     chosen: list[SelectableModel] = []
 
     def value(candidate: SelectableModel) -> float:
-        """The coverage that a candidate would add, for its cost."""
-        new = candidate.features & missing
-        return math.fsum(1 / sizes[kind] for kind, _ in new) / budget.cost(candidate)
+        """The coverage that a candidate would add."""
+        return math.fsum(1 / sizes[kind] for kind, _ in candidate.features & missing)
 
-    while left := [c for c in left if c.features & missing and budget.holds([*chosen, c])]:
+    while len(chosen) < count and (left := [c for c in left if c.features & missing]):
         best = max(left, key=value)
         chosen.append(best)
         missing -= best.features
@@ -123,11 +104,10 @@ DATA = "test_data_set_*/*.pb"
 
 
 def measured(test: TestFolder, name: str) -> SelectableModel:
-    """A test with its features and size. Raises: NotTensors, Unreadable."""
+    """A test with its features. Raises: NotTensors, Unreadable."""
     case = test.case()
     graph = case.graph if case else model_graph(test.path / MODEL)
-    size = sum(path.stat().st_size for path in _files(test))
-    return SelectableModel(name, covered(graph), size, test)
+    return SelectableModel(name, covered(graph), test)
 
 
 def copy_test(test: TestFolder, place: Path) -> None:
@@ -171,7 +151,6 @@ class Selection:
 
     tests: Sequence[str]
     sources: int
-    size: int
     coverage: Mapping[str, Sequence[int]]
 
 
@@ -197,28 +176,26 @@ def _gathered(folders: Sequence[Path], note: Note, steps: Steps) -> list[Selecta
 def select(
     out: Path,
     folders: Sequence[Path],
-    budget: Budget,
+    count: int,
     script: str,
     note: Note,
     steps: Steps,
 ) -> Selection:
     """Copies those tests in folders into a new one that cover most. script: test_models.py.
 
-    Raises: Unreadable if there is no test, `out` is in use, or nothing fits; OSError.
+    Raises: Unreadable if there is no test, or `out` is in use; OSError.
     """
     check_unused(out)
     sources = _gathered(folders, note, steps)
-    chosen = choose(sources, budget)
-    if not chosen:
-        raise Unreadable("not a single test fits into the budget")
+    chosen = choose(sources, count)
     about = {"schema": SCHEMA, "license": LICENSE, "sources": list(map(provenance, folders))}
     begin(out, script)
     for model in chosen:
         copy_test(model.test, out / model.name)
     coverage = coverage_table([c.features for c in chosen], [s.features for s in sources])
-    names, size = [c.name for c in chosen], sum(c.size for c in chosen)
-    write_manifest(out, {**about, "tests": names, "bytes": size, "coverage": coverage})
-    return Selection(names, len(sources), size, coverage)
+    names = [c.name for c in chosen]
+    write_manifest(out, {**about, "tests": names, "coverage": coverage})
+    return Selection(names, len(sources), coverage)
 
 
 def provenance(folder: Path) -> dict[str, object]:

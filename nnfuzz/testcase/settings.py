@@ -175,7 +175,7 @@ class CaseSettings:
     rewrites: float | None = setting(
         None,
         "Share of the models written by nnfuzz itself that are rewritten into other ones with the "
-        "same meaning, by random rules (nnfuzz rewrite --list)",
+        "same meaning, by random rules (docs/REWRITES.md)",
         WRITTEN,
         SHARE,
         said=f"0; with edges {EMPTY}, by the rules of empty tensors",

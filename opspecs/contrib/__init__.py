@@ -12,27 +12,20 @@ DOMAIN = "com.microsoft"
 
 def _schema(name, inputs, outputs, types, attributes):
     """The arguments are the parts of a schema of ONNX Runtime 1.32.0, as schemas.json has them."""
-    known, options = defs.OpSchema, defs.OpSchema.FormalParameterOption
-    ends = [
-        [known.FormalParameter(n, t, "", param_option=getattr(options, o)) for n, o, t in own]
+    made, option, kind = defs.OpSchema, defs.OpSchema.FormalParameterOption, defs.OpSchema.AttrType
+    read, given = (
+        [made.FormalParameter(n, t, "", param_option=getattr(option, o)) for n, o, t in own]
         for own in (inputs, outputs)
-    ]
+    )
     declared = [
-        known.Attribute(n, getattr(known.AttrType, kind), "", required=required)
-        if default is None
-        else known.Attribute(n, helper.make_attribute(n, default), "")
-        for n, (kind, required, default) in attributes.items()
+        made.Attribute(n, getattr(kind, k), "", required=needed)
+        if value is None
+        else made.Attribute(n, helper.make_attribute(n, value), "")
+        for n, (k, needed, value) in attributes.items()
     ]
     limits = [(variable, dtypes, "") for variable, dtypes in types.items()]
-    return known(
-        name,
-        DOMAIN,
-        1,
-        inputs=ends[0],
-        outputs=ends[1],
-        type_constraints=limits,
-        attributes=declared,
-    )
+    ends = {"inputs": read, "outputs": given}
+    return made(name, DOMAIN, 1, "", **ends, type_constraints=limits, attributes=declared)
 
 
 _WRITTEN = json.loads(Path(__file__).with_name("schemas.json").read_text(encoding="utf-8"))

@@ -99,6 +99,7 @@ class GroupQueryAttention(OptionalInputs):
         yield v.shape[2] == k.shape[2]
         yield k.shape[1] == q.shape[1]
         yield from (x.shape[2] == q.shape[1] for x in bias)
+        yield self.softcap >= 0
         if past:  # the kernel's own condition
             yield (q.shape[0] == 1) | (q.shape[1] == 1)
         for x in angles:

@@ -14,7 +14,6 @@ from nnfuzz.operators.families.intproduct import OUT_SCALES
 from nnfuzz.operators.families.quantized import BYTES, SCALES
 from nnfuzz.operators.intervals import Interval, monotone
 from nnfuzz.operators.operator import In, OpSpec
-from nnfuzz.operators.waiver import Waiver
 
 from ..activation import LeakyRelu, Sigmoid
 from ..arithmetic import Add, Mul
@@ -176,20 +175,6 @@ class QLinearSoftmax(Requantising):
     def requires(self, *inputs):
         yield from super().requires(*inputs)
         yield self.opset >= 13
-
-
-WAIVERS = {
-    QLinearSoftmax.name: (
-        Waiver(
-            "onnxruntime",
-            "wraps around where a single element is its own sum (onnxruntime 1.31)",
-            "ContribOperators.md: Softmax(input, axis) = Exp(input) / ReduceSum(Exp(input), "
-            "axis=axis, keepdims=1)",
-            where=lambda op, x, *_: x.shape[op.axis] == 1,
-            until="1.32",
-        ),
-    )
-}
 
 
 @microsoft

@@ -16,13 +16,13 @@ from packaging.version import Version
 
 from nnfuzz.bugs.bug import Bug, BugState, ScriptResult
 from nnfuzz.bugs.ledger import Ledger
-from nnfuzz.cli.commands.models import rules_text
 from nnfuzz.cli.commands.ops import HEADINGS, operator_facts, share
 from nnfuzz.materialize.opsets import OPSETS, default_opset
 from nnfuzz.operators.motif import Motif, load_motifs
 from nnfuzz.operators.operator import OpSpec
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.vary.faults.catalogue import KINDS
+from nnfuzz.vary.rewrite.rewriting import RULES
 from scripts.recall import page as recall
 
 EXPORTERS = tuple(name for name in OPSETS if name != "direct")
@@ -32,9 +32,22 @@ NOTE = "Made from the code when the site is built."
 def rules() -> str:
     """Every rewrite rule with the reason why the meaning is kept."""
     return (
-        f"# Rewrite rules\n\n{NOTE} `nnfuzz rewrite --list` prints the same.\n"
+        f"# Rewrite rules\n\n{NOTE}\n"
         f"[Rewrites](REWRITES.md) explains what rules are used for.\n\n{rules_text()}\n"
     )
+
+
+def rules_text() -> str:
+    """All rules by family, a line each."""
+    families = dict.fromkeys(rule.family for rule in RULES.values())
+    lines: list[str] = []
+    for family in families:
+        lines += ["", f"## {family.capitalize()}", ""]
+        for rule in RULES.values():
+            if rule.family == family:
+                results = "" if rule.bits else " *In the envelope.*"
+                lines.append(f"- `{rule.name}`: {rule.obligation}{results}")
+    return "\n".join(lines[1:])
 
 
 def faults() -> str:

@@ -117,8 +117,7 @@ def test_tests_of_the_same_name_from_two_folders_are_both_kept(corpus, tmp_path)
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (("{corpus}", "--max-bytes", "1"), "not a single test fits"),
-        (("{corpus}", "--max-bytes", "lots"), "'lots' is not a size"),
+        (("{corpus}", "--count", "0"), "greater than or equal to 1"),
         (("{empty}",), "there is no test in"),
     ],
 )

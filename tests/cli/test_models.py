@@ -1,4 +1,4 @@
-"""The commands on models of any origin: show, rewrite, metrics; and the page of a campaign."""
+"""The commands on models of any origin: show, metrics; and the page of a campaign."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import json
 from xml.etree import ElementTree
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, checker, helper, numpy_helper, parser
+from onnx import TensorProto, checker, helper, numpy_helper
 
 from nnfuzz.backend.outcome import Brief
 from nnfuzz.base.writing import as_json
@@ -18,39 +17,8 @@ from nnfuzz.store.database import dumps
 from nnfuzz.store.store import Store
 from nnfuzz.testcase.identity import Numbered
 from tests.command import exit_code as command
-from tests.command import nnfuzz, told
+from tests.command import told
 from tests.findings.graphs import branching
-
-MODEL = """
-<ir_version: 9, opset_import: ["" : 20]>
-small (float[2, 3] x) => (float[2, 3] y) { r = Relu (x) y = Add (r, x) }
-"""
-
-
-def run(*words: object):
-    return nnfuzz("rewrite", *words)
-
-
-def test_models_are_drawn_and_made_again(tmp_path):
-    file = tmp_path / "small.onnx"
-    onnx.save(parser.parse_model(MODEL), file)
-    first = run(file, "--out", tmp_path / "a", "--count", 3)
-    again = run(file, "--out", tmp_path / "b", "--count", 3)
-    assert first.returncode == again.returncode == 0, first.stdout
-    made = sorted((tmp_path / "a").iterdir())
-    assert len(made) == 3
-    for one in made:
-        onnx.checker.check_model(one, full_check=True)
-        assert one.read_bytes() == (tmp_path / "b" / one.name).read_bytes() != file.read_bytes()
-
-
-def test_mistakes_are_told(tmp_path):
-    file = tmp_path / "none.onnx"
-    assert run().returncode != 0
-    file.write_bytes(b"no model")
-    for words in ([file, "--out", tmp_path], [tmp_path / "gone.onnx", "--out", tmp_path]):
-        found = run(*words)
-        assert found.returncode != 0 and "Traceback" not in found.stderr
 
 
 def test_show_prints_and_draws(tmp_path, capsys):

@@ -14,7 +14,7 @@ from nnfuzz.compare.envelope import Envelope
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.corpus.layout import find_tests, write_test
 from nnfuzz.corpus.results import baseline, excused, to_json
-from nnfuzz.corpus.select import Budget, SelectableModel, choose, coverage_table, covered
+from nnfuzz.corpus.select import SelectableModel, choose, coverage_table, covered
 from nnfuzz.corpus.service import Radii, Tolerance, why_unfit
 from nnfuzz.corpus.verify import (
     LevelResult,
@@ -228,8 +228,8 @@ def test_a_baseline_that_is_none_is_refused(tmp_path, text):
 # The selection: budgets are kept, the rare comes first, the result does not depend on order.
 
 
-def candidate(name, *features, size=1):
-    return SelectableModel(name, frozenset(("operator", f) for f in features), size)
+def candidate(name, *features):
+    return SelectableModel(name, frozenset(("operator", f) for f in features))
 
 
 def names(found):
@@ -243,15 +243,8 @@ def test_the_one_that_adds_most_comes_first_and_what_adds_nothing_never():
         candidate("c", "z"),
         candidate("d", "y"),
     ]
-    assert names(choose(tests, Budget())) == ["b", "c"]
-    assert names(choose(tests, Budget(count=1))) == ["b"]
-
-
-def test_a_small_one_is_worth_more_where_bytes_are_scarce():
-    tests = [candidate("big", "x", "y", "z", size=90), candidate("x", "x", size=10)]
-    tests += [candidate("y", "y", size=10), candidate("z", "z", size=10)]
-    assert names(choose(tests, Budget(size=40))) == ["x", "y", "z"]
-    assert names(choose(tests, Budget())) == ["big"]
+    assert names(choose(tests, 9)) == ["b", "c"]
+    assert names(choose(tests, 1)) == ["b"]
 
 
 def test_kinds_weigh_the_same():
@@ -261,27 +254,23 @@ def test_kinds_weigh_the_same():
     rest = SelectableModel(
         "rest", frozenset({("operator", "b"), *(("vertex", str(i)) for i in range(98))})
     )
-    assert names(choose([many, rare, rest], Budget(count=2)))[0] == "rest"
-    assert names(choose([many, rare, rest], Budget(count=2)))[1] == "rare"
+    assert names(choose([many, rare, rest], 2))[0] == "rest"
+    assert names(choose([many, rare, rest], 2))[1] == "rare"
 
 
 FEATURES = st.frozensets(st.sampled_from("abcdefgh"))
-TESTS = st.lists(st.tuples(FEATURES, st.integers(1, 20)), min_size=1, max_size=12)
 
 
-@given(TESTS, st.integers(1, 12), st.integers(1, 60))
-def test_budgets_are_kept_and_nothing_that_fits_is_left(tests, count, size):
-    pool = [candidate(f"t{i:02}", *f, size=s) for i, (f, s) in enumerate(tests)]
-    budget = Budget(count=count, size=size)
-    chosen = choose(pool, budget)
-    assert len(chosen) <= count and sum(c.size for c in chosen) <= size
+@given(st.lists(FEATURES, min_size=1, max_size=12), st.integers(1, 12))
+def test_no_more_than_asked_for_and_nothing_that_adds_is_left(tests, count):
+    pool = [candidate(f"t{i:02}", *features) for i, features in enumerate(tests)]
+    chosen = choose(pool, count)
+    assert len(chosen) <= count
     seen: set = set()
     for c in chosen:
         assert c.features - seen
         seen |= c.features
-    left = size - sum(c.size for c in chosen)
-    if len(chosen) < count:  # nothing that fits would add anything
-        assert all(c.features <= seen or c.size > left or c in chosen for c in pool)
+    assert len(chosen) == count or all(c.features <= seen for c in pool)
 
 
 def test_what_a_graph_covers():

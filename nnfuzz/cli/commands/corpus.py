@@ -42,7 +42,6 @@ from nnfuzz.cli.options import (
     OTHERS,
     PART,
     REPORTED,
-    SIZE,
     TESTED,
     Backends,
     JUnit,
@@ -64,7 +63,7 @@ from nnfuzz.corpus.layout import LICENSE, Entry, TestFolder, tests_in
 from nnfuzz.corpus.producers import Producers
 from nnfuzz.corpus.results import LevelResult, excused, to_json
 from nnfuzz.corpus.results import baseline as read_baseline
-from nnfuzz.corpus.select import KINDS, Budget, Selection
+from nnfuzz.corpus.select import KINDS, Selection
 from nnfuzz.corpus.select import select as select_models
 from nnfuzz.corpus.verify import verify as run_corpus
 from nnfuzz.experiment.compilers import examine
@@ -348,26 +347,23 @@ def select(
         list[Path],
         typer.Argument(metavar="MODELS...", help="Folders of tests.", show_default=False),
     ],
-    count: Annotated[int | None, AMOUNT.option("Take at most so many models.", "N", min=1)] = None,
-    max_bytes: Annotated[int | None, AMOUNT.option("At most so many bytes of files.", SIZE)] = None,
+    count: Annotated[int, AMOUNT.option("Take at most so many models.", "N", min=1)] = 100,
 ) -> None:
-    """Copy those models into a new folder that cover most, under a budget.
+    """Copy those models into a new folder that cover most.
 
     \b
-    nnfuzz select models --count 100 --out few
-    nnfuzz select models more-models --max-bytes 5M --out small
+    nnfuzz select models more-models --count 100 --out few
 
     Counted are operators, their dtypes, ranks and attributes, and which operator reads which.
     """
-    budget = Budget(count or math.inf, max_bytes or math.inf)
     script = models_under_pytest(BackendRegistry.discover(), None, tell)
     with writing(out):
-        selection = select_models(out, models, budget, script, tell, steps)
+        selection = select_models(out, models, count, script, tell, steps)
     _report(out, selection)
 
 
 def _report(out: Path, selection: Selection) -> None:
     kept = f"{len(selection.tests)} of {selection.sources} models in {out}"
-    typer.echo(f"{kept}, {selection.size:,} bytes")
+    typer.echo(kept)
     for kind, (some, whole) in selection.coverage.items():
         typer.echo(f"{some:>7} of {whole} ({some / whole:.0%}) {KINDS[kind]}")

@@ -1,32 +1,25 @@
-"""The commands on models of any origin: show, rewrite, and metrics."""
+"""The commands on models of any origin: show, and metrics."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import onnx
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from nnfuzz.backend.registry import BackendRegistry
-from nnfuzz.base.external_data import names_files, write_model
 from nnfuzz.base.text import visible
 from nnfuzz.base.untrusted import (
-    blaming,
-    check_sense,
     making_sense,
-    parsed_model,
-    read_bytes,
     read_json,
 )
 from nnfuzz.campaign.configuration import chosen_backends
 from nnfuzz.cli.errors import UsageError, listed, tell, write_json, writing
 from nnfuzz.cli.limits import computing
-from nnfuzz.cli.options import AMOUNT, MODELS, OTHERS, WRITTEN, Backends, Plugins
+from nnfuzz.cli.options import MODELS, OTHERS, Backends, Plugins
 from nnfuzz.cli.progress import steps
 from nnfuzz.findings.drawing import draw, shown_type
 from nnfuzz.ir.view import GraphView
@@ -34,12 +27,11 @@ from nnfuzz.materialize.model_graph import model_graph
 from nnfuzz.metrics.folders import compare_folders
 from nnfuzz.metrics.measures import Counted, FolderComparison
 from nnfuzz.operators.attributes import readable
-from nnfuzz.vary.rewrite.rewriting import RULES, draw_rewriting
 
 # -- show --------------------------------------------------------------------------------
 
 SECONDS = 300.0
-"""CPU seconds for one model: to draw one of 100,000 nodes takes 3, to rewrite it half a minute."""
+"""CPU seconds for one model: to draw one of 100,000 nodes takes 3."""
 FILES = ("finding.json", "nnfuzz.json", "model.onnx")
 """Files to look for in a folder, in this order."""
 
@@ -107,74 +99,6 @@ def graph_lines(graph: GraphView) -> list[str]:
         lines.append(f"{made} = {node.op}({', '.join([*node.inputs, *attributes])})")
     lines += [f"output {name}: {types[name]}" for name in graph.outputs]
     return [visible(line).replace("\n", "\\n") for line in lines]
-
-
-# -- rewrite --------------------------------------------------------------------------------
-
-DEFAULT_COUNT = 10
-
-
-def rewrite(
-    model: Annotated[
-        Path | None, typer.Argument(help="Any ONNX model.", show_default=False)
-    ] = None,
-    out: Annotated[
-        Path | None, AMOUNT.option("Folder for the models that are made.", "DIR")
-    ] = None,
-    count: Annotated[int, AMOUNT.option("How many models are made.", "N", min=1)] = DEFAULT_COUNT,
-    seed: Annotated[int, MODELS.option("Same seed and model, same models.", "S", min=0)] = 0,
-    list_: Annotated[
-        bool, WRITTEN.option("Print all rules, and why each keeps the meaning.", "", "--list")
-    ] = False,
-) -> None:
-    """Rewrite a model into other ones that mean the same, to compare a compiler's results for them.
-
-    \b
-    nnfuzz rewrite resnet50.onnx --out variants             ten models, after random steps
-    nnfuzz rewrite --list
-
-    Inputs and outputs keep their names, dtypes and shapes. Prints a line per file, with its steps.
-    """
-    if list_:
-        typer.echo(rules_text())
-        return
-    if model is None or out is None:
-        raise UsageError("nnfuzz rewrite needs a MODEL and --out DIR, or --list")
-
-    proto = _read(model)
-    data = proto.SerializeToString()
-    with writing(out):
-        out.mkdir(parents=True, exist_ok=True)
-    for number in range(count):
-        with computing(SECONDS), blaming(proto, model):
-            after, done = draw_rewriting(data, random.Random(f"{seed}/{number}"))
-        file = out / f"{model.stem}_{number:03}.onnx"
-        if names_files(after):  # a folder of its own, since others may use the same names
-            file = file.with_suffix("") / "model.onnx"
-        with writing(file):
-            file.parent.mkdir(exist_ok=True)
-            write_model(after, file)
-        typer.echo(f"{file}: {'+'.join(map(str, done)) or 'no step has a place in it'}")
-
-
-def rules_text() -> str:
-    """All rules by family, a line each, as Markdown."""
-    families = dict.fromkeys(rule.family for rule in RULES.values())
-    lines: list[str] = []
-    for family in families:
-        lines += ["", f"## {family.capitalize()}", ""]
-        for rule in RULES.values():
-            if rule.family == family:
-                results = "" if rule.bits else " *In the envelope.*"
-                lines.append(f"- `{rule.name}`: {rule.obligation}{results}")
-    return "\n".join(lines[1:])
-
-
-def _read(file: Path) -> onnx.ModelProto:
-    """Raises: Unreadable."""
-    model = parsed_model(read_bytes(file), file)
-    check_sense(model, file)
-    return model
 
 
 # -- metrics --------------------------------------------------------------------------------
