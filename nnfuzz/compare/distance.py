@@ -24,10 +24,15 @@ def distance(envelope: Envelope, actual: np.ndarray) -> tuple[float, float]:
     return float(most[0] / unit), float(most[0] / most[1])
 
 
+LOOSE = 0.1
+"""An element is compared loosely if what is off by more than this part of the largest element may
+still be right."""
+
+
 def looseness(envelope: Envelope) -> float:
-    """The widest half of an interval of a comparable element, as a part of the largest element."""
+    """The share of the comparable elements that are compared loosely."""
     compared = envelope.comparable & np.isfinite(envelope.ref) if envelope.dtype.is_float else None
     if compared is None or not compared.any():
         return 0.0
-    half = (envelope.hi[compared] - envelope.lo[compared]).max() / 2
-    return float(half / max(np.abs(envelope.ref[compared]).max(), np.nextafter(0.0, 1.0)))
+    room = (envelope.hi[compared] - envelope.lo[compared]) / 2
+    return float((room > LOOSE * np.abs(envelope.ref[compared]).max()).mean())

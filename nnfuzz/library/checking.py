@@ -21,6 +21,7 @@ from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.target import DEFAULT, DIRECT, ONNX, Target
 from nnfuzz.base.threads import one_thread
 from nnfuzz.compare.mismatch import ENOUGH, Contradiction, Mismatch
+from nnfuzz.experiment.judge import OPAQUE
 from nnfuzz.experiment.result import Result
 from nnfuzz.ir.dtypes import is_floating, plain
 from nnfuzz.ir.view import NO_GRAPH
@@ -107,7 +108,7 @@ def check_model(
         if values:
             own.look(_known(result))
         found = run.findings(result)
-        if not case.graph and inputs is None:  # it may be the guessed inputs' fault
+        if why and inputs is None:  # it may be the guessed inputs' fault
             found = [one for one in found if one.failure.stage is not Stage.EXECUTE]
         places = [own.place(finding) for finding in found]
         places += [own.place(finding, hidden=True) for finding in own.hidden(result)]
@@ -160,18 +161,21 @@ def cases_to_check(
     seed: int,
     plugins: Sequence[str | Path],
 ) -> tuple[Iterator[TestCase], str]:
-    """Returns the test case of a model, and "". If nnfuzz can compute no output, it returns cases
-    to try one after the other, and the reason. These cases have neither a graph nor expected
-    outputs; their inputs are the given ones, or guesses.
+    """Returns the test case of a model, and "". If nnfuzz can compute no output, or not know which
+    inputs are valid, it returns cases to try one after the other, and the reason. These cases have
+    neither a graph nor expected outputs; their inputs are the given ones, or guesses.
 
     Raises: ModelError, OSError.
     """
     from nnfuzz.testcase.foreign import checked_interface
     from nnfuzz.testcase.foreign_inputs import guesses
 
-    read = model_proto(model)
+    read, found = model_proto(model), list[TestCase]()
     try:
-        return iter([case_from_onnx(read, inputs, seed=seed, plugins=plugins)]), ""
+        found = [case_from_onnx(read, inputs, seed=seed, plugins=plugins)]
+        if inputs is not None or OPAQUE not in found[0].graph.operators:
+            return iter(found), ""
+        why = "nodes without an operator spec may not take all numbers"
     except NoReference as error:
         why = str(error)
     data = read.SerializeToString()
@@ -181,7 +185,7 @@ def cases_to_check(
     versions = [entry.version for entry in read.opset_import if entry.domain in ("", "ai.onnx")]
     bare = TestCase(ForeignId(seed), NO_GRAPH, data, {}, {}, {}, DIRECT, max([1, *versions]))
     candidates = guesses(declared, read, seed) if inputs is None else [dict(inputs)]
-    return (replace(bare, inputs=arrays) for arrays in candidates), why
+    return chain(found, (replace(bare, inputs=arrays) for arrays in candidates)), why
 
 
 def parts_at(
@@ -330,7 +334,9 @@ class _Examination:
             self.values = tuple(more.get(value.name, value) for value in self.values)
             wrong = [own.place(finding) for finding in self.run.findings(result)]
             before = f"what it reads is taken as {who} computes it"
-            places += [replace(place, before=before) for place in wrong if place.mismatch]
+            known = {place.targets for place in places}
+            wrong = [place for place in wrong if place.mismatch and place.targets not in known]
+            places += [replace(place, before=before) for place in wrong]
         judged = len(unknown_first) - len(self._unknown())
         note = f"note: {judged} values behind others without a reference are compared, given these"
         return places, [f"{note} as {who} computes them"] if judged else []

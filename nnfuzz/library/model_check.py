@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 ARBITER = "onnx.reference"
 SCHEMA = 1
 """The version of the JSON form."""
-LOOSE = 0.1
-"""Beyond such a part of the largest element, the report says how far off may still be right."""
 MOST_ULP = 1e6
 """Beyond so many units in the last place, a distance is written as a relative error."""
 
@@ -111,8 +109,8 @@ class Output:
     share: of its elements that can be compared. why: the reasons why not the rest. computed: of
     every target. groups: names of targets that agree with each other, the largest group first; ()
     where all agree. operator, node: what computes it; empty where the model does not name it.
-    agree: who agrees, onnx.reference included, where less than `ENOUGH` can be compared. loose: how
-    far a right element may be from the reference, as a part of the largest element.
+    agree: who agrees, onnx.reference included, where less than `ENOUGH` can be compared. loose: the
+    share of the compared elements that are compared loosely.
     """
 
     name: str
@@ -146,8 +144,7 @@ class Output:
     def coverage(self) -> str:
         """How much is compared, and why not the rest."""
         if self.share >= 1:
-            far = f": {self.loose:.2g} times the largest element off may still be right"
-            return f"all of it compared{f', loosely{far}' if self.loose > LOOSE else ''}"
+            return f"all of it compared{f', {self.loose:.0%} loosely' if self.loose else ''}"
         why = f" ({'; '.join(self.why)})" if self.why else ""
         if self.agree:
             asked = " and onnx.reference" if ARBITER in self.agree else ""
@@ -305,7 +302,7 @@ class ModelCheck:
         if contradicted := ", ".join(self.contradicted):
             parts.append(f"nnfuzz and onnx.reference differ on {contradicted}, a fault of nnfuzz")
         parts = parts or [f"all outputs on all {total} targets"]
-        loose = ", ".join(output.name for output in self.outputs if output.loose > LOOSE)
+        loose = ", ".join(output.name for output in self.outputs if output.loose > 1 - ENOUGH)
         parts += [f"{loose} compared loosely"] if loose else []
         return f"{self.verdict}: {'; '.join(parts)}"
 

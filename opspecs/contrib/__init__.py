@@ -28,8 +28,8 @@ def _schema(name, inputs, outputs, types, attributes):
     return made(name, DOMAIN, 1, "", **ends, type_constraints=limits, attributes=declared)
 
 
-_WRITTEN = json.loads(Path(__file__).with_name("schemas.json").read_text(encoding="utf-8"))
-SCHEMAS = {f"{DOMAIN}.{name}": _schema(name, **parts) for name, parts in _WRITTEN.items()}
+with Path(__file__).with_name("schemas.json").open(encoding="utf-8") as file:
+    SCHEMAS = {f"{DOMAIN}.{name}": _schema(name, **own) for name, own in json.load(file).items()}
 """By operator; a spec whose name begins with that of an operator is a mode of it."""
 
 

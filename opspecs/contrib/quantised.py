@@ -46,6 +46,11 @@ class Requantising(Composite):
     to = Choice(lambda op, x, *_: (x.dtype,))
     """The dtype of all quantised tensors, which says how far results saturate."""
 
+    @classmethod
+    def from_onnx(cls, fields, takes, gives):
+        floats = [t.with_dtype(DType.FLOAT32) for t in takes[:-2:3]]
+        return cls(**cls.core.from_onnx(fields, floats, gives).attributes, to=takes[0].dtype)
+
     def first(self):
         """The float operator, with the attributes that it shares with this one."""
         return self.core(**{name: getattr(self, name) for name in self.core.declared})

@@ -13,7 +13,7 @@ from nnfuzz.base.setting import DURATION
 from nnfuzz.base.writing import as_json
 from nnfuzz.cli.errors import UsageError, listed, spoken
 from nnfuzz.cli.main import application
-from nnfuzz.cli.options import OTHERS, PART, SIZE, read_defaults, settable, values_of
+from nnfuzz.cli.options import OTHERS, PART, read_defaults, settable, values_of
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.settings import SETTINGS, SessionSettings
 from nnfuzz.testcase.case import CaseConfig
@@ -86,10 +86,6 @@ def test_all_settings_are_listed_with_their_meanings():
         (DURATION, "4h", 14400),
         (DURATION, "1h30m", 5400),
         (DURATION, "0.5m", 30),
-        (SIZE, "1000", 1000),
-        (SIZE, "512k", 512_000),
-        (SIZE, "1.5 MB", 1_500_000),
-        (SIZE, "1G", 10**9),
     ],
 )
 def test_values(kind, text, value):
@@ -100,7 +96,6 @@ def test_values(kind, text, value):
     "kind, texts, message",
     [
         (DURATION, ["", "h", "5", "4 parsecs", "-3s", "0s", "1h-2m"], "write 90s, 10m, 4h or"),
-        (SIZE, ["", "k", "0", "1 mile", "-1k"], "write 4000, 64k, 20M or 1G"),
         (PART, ["", "3", "01/2", "0/3", "4/3", "1/0", "a/b", "1/2/3"], "write 2/8"),
     ],
 )

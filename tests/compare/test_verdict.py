@@ -152,8 +152,9 @@ def test_the_distance_is_in_units_of_the_largest_element():
     ulp, relative = distance(around([1024.0 + 2**-13, 0.0]), actual)
     assert ulp == 1.0 and relative == pytest.approx(2**-23)
     assert distance(around([5000.0, 0.0], unknown=[0]), actual)[0] > 1e20
-    assert looseness(around([-4.0, 1.0], 2.0)) == 0.5
-    assert looseness(around([9.0, 4.0], 2.0, unknown=[0])) == 0.5
+    assert looseness(around([-40.0, 1.0], 2.0)) == 0 == looseness(around([4], dtype=DType.INT8))
+    assert looseness(around([90.0, 4.0, 3.0], 2.0)) == 0
+    assert looseness(around([90.0, 4.0, 3.0], [2.0, 2.0, 0.1], unknown=[0])) == 0.5
 
 
 def test_arrays_agree_within_the_envelope_or_else_in_half_of_the_digits():
