@@ -33,7 +33,7 @@ from nnfuzz.base.untrusted import (
     read_json,
     read_npz,
 )
-from nnfuzz.ir.sizes import by_copy, from_copies, in_call
+from nnfuzz.ir.sizes import by_copy, from_copies
 from nnfuzz.ir.view import GraphView
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.testcase.case import TestCase
@@ -249,8 +249,7 @@ def _calls(case: TestCase) -> list[tuple[Mapping[str, np.ndarray], Mapping[str, 
     """The inputs and expected outputs of each call."""
     if case.exporter != DYNAMIC:
         return [(case.inputs, case.expected)]
-    numbers = range(len(by_copy(case.expected)))
-    return [(in_call(case.inputs, k), in_call(case.expected, k)) for k in numbers]
+    return list(zip(case.fed, by_copy(case.expected), strict=True))
 
 
 def _about(case: TestCase) -> dict[str, object]:

@@ -92,12 +92,17 @@ def from_copies(parts: Iterable[Mapping[str, T]]) -> dict[str, T]:
     return {at_size(name, k): item for k, part in enumerate(parts) for name, item in part.items()}
 
 
-def in_first_equal_call(names: Iterable[str], inputs: Mapping[str, np.ndarray]) -> dict[str, str]:
-    """By the name of a value, its name in the first call that has the same inputs, bit for bit."""
-    calls: dict[tuple[object, ...], int] = {}
+def in_first_equal_call(
+    names: Iterable[str], calls: Iterable[Mapping[str, np.ndarray]]
+) -> dict[str, str]:
+    """By the name of a value, its name in the first call that has the same inputs, bit for bit.
+
+    calls: their inputs, by the names of the first copy.
+    """
+    known: dict[tuple[object, ...], int] = {}
     first = [
-        calls.setdefault(tuple((n, a.dtype, a.shape, a.tobytes()) for n, a in part.items()), k)
-        for k, part in enumerate(by_copy(inputs))
+        known.setdefault(tuple((n, a.dtype, a.shape, a.tobytes()) for n, a in part.items()), k)
+        for k, part in enumerate(calls)
     ]
     return {n: at_size(stem, first[k]) for n in names for stem, k in [name_and_copy(n)]}
 

@@ -152,10 +152,8 @@ class CaseBench:
         no criterion of the user decides.
         """
         graph = self.load(case)
-        names = only or graph.outputs
-        once = {name: name for name in names}
-        if base_form(case.exporter) == DYNAMIC:
-            once = in_first_equal_call(names, case.inputs)
+        names, calls = only or graph.outputs, case.fed
+        once = in_first_equal_call(names, calls) if len(calls) > 1 else {n: n for n in names}
         part = pruned(graph.values, graph.nodes, graph.inputs, graph.weights, once.values())
         graph = pruned(graph.values, graph.nodes, graph.inputs, graph.weights, names)
         everything = {PYTORCH: case.expected, **outputs}

@@ -114,7 +114,7 @@ class Calls(Variation):
 
     def valued(self, test: VariedTest, draft: CaseDraft) -> CaseDraft:
         rng = test.stream(self.name)
-        if rng.random() >= self.share:
+        if rng.random() >= self.share or not draft.graph.inputs:
             return draft
         parts, found = copies(draft.graph), draft.found
         inputs, outputs = by_copy(found.inputs), by_copy(found.outputs)
