@@ -28,6 +28,7 @@ import onnx
 import nnfuzz
 import nnfuzz.testcase.bench  # loads PyTorch, once for all checks
 from nnfuzz.backend.target import Target
+from nnfuzz.materialize.walk import reads
 from tests.planted import onnx_runtime as planted_runtime
 from tests.planted.onnx_runtime import PLANTABLE, types
 
@@ -128,11 +129,12 @@ def planted(file: Path, folder: Path) -> Row | None:
     model = onnx.load(file)
     known, weights = types(model), {tensor.name for tensor in model.graph.initializer}
     live = {value.name for value in model.graph.input} - weights
+    used = {value.name for value in model.graph.output}.union(*map(reads, model.graph.node))
     choices = []
     for node in model.graph.node:
         if node.op_type not in ("Shape", "Size") and not live.isdisjoint(node.input):
             live.update(node.output)
-            choices += [name for name in node.output if known.get(name) in PLANTABLE]
+            choices += [n for n in node.output if n in used and known.get(n) in PLANTABLE]
     if not choices:
         return None
     value = random.Random(file.stem).choice(choices)

@@ -25,8 +25,10 @@ def types(model: onnx.ModelProto) -> dict[str, int]:
 
 
 def wrong_at(model: onnx.ModelProto, value: str) -> None:
-    """Changes what the node of a value computes."""
-    code, right = types(model)[value], f"{value}/right"
+    """Changes what the node of a value computes, if the model has the value."""
+    code, right = types(model).get(value), f"{value}/right"
+    if code is None:
+        return
     position, node = next(p for p in enumerate(model.graph.node) if value in p[1].output)
     node.output[list(node.output).index(value)] = right
     if code == TensorProto.BOOL:
