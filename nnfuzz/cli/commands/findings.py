@@ -130,6 +130,14 @@ def reduce(
             show_default=False,
         ),
     ],
+    backend: OwnBackend = "",
+    plugin: Plugins = None,
+    workers: Annotated[
+        int, PROCESSES.option("Findings of a campaign at a time; 0: one per processor.", "N", min=0)
+    ] = 0,
+    budget: Annotated[
+        int, AMOUNT.option("Candidates that are run at most, per finding.", "N", min=1)
+    ] = 800,
     command: Annotated[
         list[str] | None,
         typer.Argument(
@@ -139,14 +147,6 @@ def reduce(
             show_default=False,
         ),
     ] = None,
-    backend: OwnBackend = "",
-    plugin: Plugins = None,
-    workers: Annotated[
-        int, PROCESSES.option("Findings of a campaign at a time; 0: one per processor.", "N", min=0)
-    ] = 0,
-    budget: Annotated[
-        int, AMOUNT.option("Candidates that are run at most, per finding.", "N", min=1)
-    ] = 800,
 ) -> None:
     """Reduce a finding to the smallest model that fails in the same way, in FINDING/reduced.
 
