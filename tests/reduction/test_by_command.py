@@ -31,7 +31,7 @@ def reduced(words, values=None, budget=800):
 
 
 def test_groups_of_nodes_go_first_and_what_they_computed_becomes_an_input():
-    model, runs, adopted = reduced(["bash", "-c", GREP, "{}"])
+    model, runs, _ = reduced(["bash", "-c", GREP, "{}"])
     assert [node.op_type for node in model.graph.node] == ["Erf", "Mul"] and runs < 40
     assert {value.name for value in model.graph.input} == {"b17", "a20"}
     assert [value.name for value in model.graph.output] == ["y"] and not model.graph.initializer
