@@ -60,8 +60,14 @@ def test_the_first_signal_is_remembered_and_handlers_come_back(capsys):
     assert "press Ctrl-C again to kill" in capsys.readouterr().err
 
 
+def test_a_signal_that_nobody_looks_for_yet_interrupts():
+    with pytest.raises(KeyboardInterrupt), Interrupt():
+        os.kill(os.getpid(), signal.SIGINT)
+
+
 def test_several_hangups_of_a_terminal_do_not_kill():
     with Interrupt() as interrupt:
+        assert not interrupt.asked()
         for _ in range(3):
             os.kill(os.getpid(), signal.SIGHUP)
         assert interrupt.asked()
