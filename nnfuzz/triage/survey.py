@@ -399,13 +399,14 @@ def not_taken(runner: BackendRunner, opset: int) -> tuple[str, ...]:
     level = runner.backend.default_levels()[0]
 
     def runs(model: bytes) -> bool:
-        inputs: dict[str, np.ndarray] = {"x": np.ones((2, 3), np.float32), "n": np.ones(1, int)}
+        inputs: dict[str, np.ndarray] = {"x": np.ones((3, 3), np.float32), "n": np.ones(1, int)}
         (outcome,) = runner.run(model, inputs, [level])
         return outcome.ok
 
-    nodes = "r = Relu (x) y = Add (r, w) m = Add (n, n)"
-    inputs, outputs = "float[2, 3] x, int64[1] n", "float[2, 3] y, int64[1] m"
-    plain = _parsed(opset, inputs, outputs, nodes, "float[2, 3] w = {1, 1, 1, 1, 1, 1}")
+    nodes = "r = Relu (x) y = Add (r, w) f = Reshape (y, s) m = Add (n, n)"
+    inputs, outputs = "float[3, 3] x, int64[1] n", "float[9] f, int64[1] m"
+    weights = "float[3, 3] w = {1, 1, 1, 1, 1, 1, 1, 1, 1}, int64[1] s = {9}"
+    plain = _parsed(opset, inputs, outputs, nodes, weights)
     if not runs(plain):
         return ()
     models = {name: rewritten(plain, [Step(rule)])[0] for name, rule in FEATURES.items()}
