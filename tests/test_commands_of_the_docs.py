@@ -41,7 +41,6 @@ ONLY_PARSED = {
     "nnfuzz fuzz -b onnxruntime --seed 7 --tests 100000": "tests/campaign/test_on_ray.py does it",
     "nnfuzz fuzz -b onnxsim": "tests/test_ci_files.py runs the nightly job",
     "nnfuzz bugs add": "tests/test_ci_files.py runs the nightly job",
-    "nnfuzz backends --prune": "removes the reader's environments",
     "nnfuzz bisect": "installs releases from the network",
     "nnfuzz bugs check onnxsim": "asks the package index; tests/bugs has environments of its own",
     "nnfuzz merge": "tests/campaign/test_merging.py has parts of a campaign",

@@ -54,15 +54,6 @@ class Environment:
     def python(self) -> Path:
         return self.folder / "bin" / "python"
 
-    def bytes(self) -> int:
-        """The size of all its files; those shared with an installer's cache count in full."""
-        files = (path for path in self.folder.rglob("*") if not path.is_symlink())
-        return sum(path.stat().st_size for path in files if path.is_file())
-
-    def remove(self) -> None:
-        """Raises: OSError."""
-        shutil.rmtree(self.folder)
-
 
 def folder() -> Path:
     """Where the environments are, a folder for each distribution."""

@@ -76,13 +76,15 @@ def _parsed(model: bytes) -> ModelProto:
 
 def _placed(model: ModelProto) -> list[tuple[TensorProto, str, int]]:
     """The initializers of the main graph that name a file and have their elements in the model,
-    each with that name and the place of its first byte in the file.
+    each with that name and the place of its first byte in the file. A tensor whose entries do not
+    fit it stays in the model.
     """
     places = []
     for tensor in model.graph.initializer:
         if tensor.raw_data and tensor.data_location != tensor.EXTERNAL:
             entries = {entry.key: entry.value for entry in tensor.external_data}
-            start = entries.get("offset", "0")
-            if "location" in entries and re.fullmatch("[0-9]{1,18}", start):
+            start, size = entries.get("offset", "0"), str(len(tensor.raw_data))
+            fits = re.fullmatch("[0-9]{1,18}", start) and entries.get("length", size) == size
+            if "location" in entries and fits:
                 places.append((tensor, entries["location"], int(start)))
     return places

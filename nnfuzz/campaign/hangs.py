@@ -9,8 +9,6 @@ a resumed campaign generates the same.
 
 from __future__ import annotations
 
-import sys
-
 from nnfuzz.records.rows import HangRow, HangStatus
 from nnfuzz.store.evidence import Evidence
 from nnfuzz.store.recorder import Recorder
@@ -18,7 +16,6 @@ from nnfuzz.testcase.identity import TestId
 
 Decision = tuple[TestId, str, HangStatus]
 """Test, backend, and the result of the run that looked like a hang."""
-SOME = 5  # hangs that are no accident
 
 
 class SuspectedHangs:
@@ -29,13 +26,11 @@ class SuspectedHangs:
         self._waiting: dict[str, list[HangRow]] = {}
         """By signature."""
         self._asked: dict[TestId, HangRow] = {}
-        self._count = 0
         for row in recorder.store.hangs.unconfirmed():
             self._waiting.setdefault(row.signature, []).append(row)
 
     def add(self, row: HangRow) -> None:
         """Keeps a test that looks like a hang."""
-        self._count += 1
         self._recorder.store.hangs.add(row)
         self._waiting.setdefault(row.signature, []).append(row)
 
@@ -71,15 +66,3 @@ class SuspectedHangs:
     def patterns(self) -> int:
         """How many patterns wait for their confirmation."""
         return sum(bool(rows) for rows in self._waiting.values())
-
-    def most(self, tests: int) -> str:
-        """A warning, returned once, if most tests look like hangs; otherwise "". tests: those that
-        this session has recorded.
-        """
-        if self._count < SOME or 2 * self._count <= tests:
-            return ""
-        count, self._count = self._count, -sys.maxsize
-        return (
-            f"most of what runs looks like a hang: {count} of {max(count, tests)} "
-            "tests. If the compiler is only slow, a larger timeout of the backend waits for it"
-        )

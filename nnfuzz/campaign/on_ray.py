@@ -10,9 +10,13 @@ from __future__ import annotations
 import json
 import logging
 import math
+import signal
 import socket
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import chdir, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +27,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner, CompilerServers
 from nnfuzz.base.files import cache_folder
+from nnfuzz.base.programs import run_program
 from nnfuzz.base.reading import Json, JsonObject
 from nnfuzz.base.text import one_line
 from nnfuzz.base.writing import as_json
@@ -34,12 +39,16 @@ from nnfuzz.sandbox import wire
 from nnfuzz.sandbox.events import Death, DeathKind, Event, Progress, Reply, Trouble
 from nnfuzz.sandbox.forkserver import ForkClient
 from nnfuzz.sandbox.job import Job
+from nnfuzz.sandbox.process import OwnTime
 from nnfuzz.sandbox.record import pack, unpack
 from nnfuzz.sandbox.sandbox import Sandbox, wait
 
 EXCHANGE_SECONDS = 1.0
 """The longest that an actor waits for its lane before it answers that nothing has happened."""
-CONNECT_SECONDS = 10.0
+SILENT_SECONDS = 60.0
+"""An actor that does not answer for so long is given up: its node may be out of reach."""
+CONNECT_SECONDS = 20.0
+_HEALTH_CHECK = (sys.executable, "-m", "ray.scripts.scripts", "health-check")
 LOOK_SECONDS = 5.0  # between two looks at which nodes there are
 
 
@@ -113,13 +122,12 @@ class RemoteLane(Sandbox):
     lost: whether the actor is gone, with its node or alone.
     """
 
-    def __init__(self, actor: Any, server: ForkClient, name: str) -> None:
+    def __init__(self, actor: Any, server: ForkClient, node: str) -> None:
         """server: of the scheduler's own lanes, whose events `wait` may look at meanwhile."""
         self.lost = False
-        self._actor, self._entered = actor, "null"
+        self.actor, self.node, self._entered = actor, node, "null"
         self._answer: Any = None
         self._parts = 0
-        self.name = name
         super().__init__(SERVICE, server=server)
 
     def rearm(self, arguments: JsonObject) -> None:
@@ -136,17 +144,27 @@ class RemoteLane(Sandbox):
         take: Callable[[Any], Any] = lambda part: part,
     ) -> None:
         self._work, self._take, self._parts = job, take, 0
-        self._answer = self._actor.exchange.remote(self._entered, wire.encode(*job.to_frame()))
+        self._ask(wire.encode(*job.to_frame()))
+
+    def _ask(self, frame: bytes | None) -> None:
+        self._answer, self._clock = self.actor.exchange.remote(self._entered, frame), OwnTime()
 
     def _collect(self) -> list[Event]:
-        if self._answer is None or not ray.wait([self._answer], timeout=0)[0]:
+        if self._answer is None:
             return []
+        if not ray.wait([self._answer], timeout=0)[0]:
+            if not self._clock.exceeds(SILENT_SECONDS, None):
+                return []
+            return [self._end(TimeoutError(f"no answer for {SILENT_SECONDS:.0f} s"))]
         try:
             events = [self._read(frame) for frame in ray.get(self._answer)]
         except Exception as error:  # of Ray, or of a node that has sent something else
             return [self._end(error)]
         ended = any(not isinstance(event, Progress) for event in events)
-        self._answer = None if ended else self._actor.exchange.remote(self._entered, None)
+        if ended:
+            self._answer = None
+        else:
+            self._ask(None)
         return events
 
     def _read(self, frame: bytes) -> Event:
@@ -166,18 +184,22 @@ class RemoteLane(Sandbox):
     def _end(self, error: Exception) -> Death:
         """The end of the job with the actor: as if somebody outside had killed the lane."""
         self.close()
-        words = f"{self.name}: {one_line(str(error))}"
+        words = f"{_lane_on(self.node)}: {one_line(str(error))}"
         return Death(DeathKind.CRASH, RUN, "SIGKILL", None, words, 0.0)
 
     def close(self) -> None:
         self.lost, self._answer = True, None
-        ray.kill(self._actor)
+        ray.kill(self.actor)
+
+
+def _lane_on(node: str) -> str:
+    return f"lane on node {node[:8]}"
 
 
 class Cluster:
     """The lanes of a campaign on a cluster: one for each core of each node but the scheduler's.
 
-    Nodes may join and leave at any time. A context manager.
+    Nodes may join and leave at any time.
     """
 
     def __init__(
@@ -187,33 +209,22 @@ class Cluster:
         versions: Mapping[str, Mapping[str, str]],
         note: Callable[[str], None],
     ) -> None:
-        """versions: of the scheduler's compilers by backend; a node with others takes no part.
-
-        Raises: ConfigError if there is no cluster at the address.
-        """
+        """versions: of the scheduler's compilers by backend; a node with others takes no part."""
         self._config, self._lanes, self._note = config, lanes, note
         self._versions = {label: dict(own) for label, own in versions.items()}
         self._actors: dict[str, list[Any]] = {}
         """By node. An actor ends with the last reference to it."""
         self._joining: dict[Any, tuple[str, Any]] = {}
         self._looked = 0.0
-        host, _, port = config.ray.rpartition(":")
-        try:
-            if host:  # Ray itself would try for minutes
-                socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
-            quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-            ray.init(address=config.ray, namespace="nnfuzz", **quiet)
-        except (OSError, RuntimeError, ValueError) as error:
-            why = one_line(str(error))
-            raise ConfigError(f"no Ray cluster at {config.ray}: {why}") from error
         self._own = ray.get_runtime_context().get_node_id()
-        lanes.look = self.look
 
     def look(self) -> None:
-        """Has new nodes join, and lanes of lost ones leave."""
+        """Has lost lanes leave, and new ones join on nodes that have cores left for them."""
         for lane in [*self._lanes.workers]:
-            if isinstance(lane.sandbox, RemoteLane) and lane.sandbox.lost and lane.order is None:
+            remote = lane.sandbox
+            if isinstance(remote, RemoteLane) and remote.lost and lane.order is None:
                 self._lanes.workers.remove(lane)
+                self._actors[remote.node].remove(remote.actor)
         if self._joining:
             for ready in ray.wait([*self._joining], num_returns=1, timeout=0)[0]:
                 self._join(*self._joining.pop(ready), ready)
@@ -222,8 +233,9 @@ class Cluster:
         self._looked = time.monotonic()
         for node in ray.nodes():
             name, cores = node["NodeID"], int(node["Resources"].get("CPU", 0))
-            if node["Alive"] and name != self._own and name not in self._actors:
-                self._actors[name] = [self._start(name) for _ in range(cores)]
+            if node["Alive"] and name != self._own:
+                own = self._actors.setdefault(name, [])
+                own += [self._start(name) for _ in range(cores - len(own))]
 
     def _start(self, node: str) -> Any:
         place = NodeAffinitySchedulingStrategy(node, soft=False)
@@ -235,7 +247,7 @@ class Cluster:
         return actor
 
     def _join(self, node: str, actor: Any, versions: Any) -> None:
-        name = f"lane on node {node[:8]}"
+        name = _lane_on(node)
         try:
             own = ray.get(versions)
         except RayError as error:
@@ -245,13 +257,36 @@ class Cluster:
             self._note(f"{name} takes no part: it has {own}, and the campaign {self._versions}")
             ray.kill(actor)
             return
-        self._lanes.join(RemoteLane(actor, self._lanes.server, name))
+        self._lanes.join(RemoteLane(actor, self._lanes.server, node))
         remote = sum(isinstance(lane.sandbox, RemoteLane) for lane in self._lanes.workers)
         self._note(f"{counted(remote, 'lane')} on other nodes")
 
-    def __enter__(self) -> Cluster:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self._lanes.workers = [lane for lane in self._lanes.workers if lane.here]
-        ray.shutdown()  # which ends the actors
+@contextmanager
+def connected(address: str) -> Iterator[None]:
+    """While entered, this process is a driver of a Ray cluster; its actors end with it.
+
+    Raises: ConfigError if there is no cluster at the address.
+    """
+    host, named, port = address.rpartition(":")
+    given = ["--address", address] if named else []
+    try:
+        if named:
+            socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
+        # Where something else listens, Ray itself would wait for minutes and heed no signal.
+        if run_program([*_HEALTH_CHECK, *given], timeout=CONNECT_SECONDS).returncode:
+            raise ConnectionError("Ray's health check fails")
+        handler = signal.getsignal(signal.SIGTERM)
+        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+        with chdir("/"):  # actors import from the folder that their driver begins in
+            ray.init(address=address, namespace="nnfuzz", **quiet)
+        with suppress(ValueError):  # in a thread, where Ray does not replace the handler
+            signal.signal(signal.SIGTERM, handler)
+    except subprocess.TimeoutExpired as error:
+        raise ConfigError(f"no Ray cluster at {address}: no answer") from error
+    except (OSError, OverflowError, RuntimeError, ValueError) as error:
+        raise ConfigError(f"no Ray cluster at {address}: {one_line(str(error))}") from error
+    try:
+        yield
+    finally:
+        ray.shutdown()

@@ -233,9 +233,6 @@ class Scheduler:
         self._hangs.add(row)
         if isinstance(row.test, Probe):
             self.prober.finished(row.test, {})
-        tests = self.recorder.figures.tests - self._tests_before
-        if warning := self._hangs.most(tests):
-            self.observer.note(warning)
 
     def _keep(self, evidence: Evidence, hangs: Sequence[Decision] = ()) -> None:
         for event in evidence.events:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
@@ -157,8 +157,14 @@ class Session:
 
     def _open(self, stack: ExitStack) -> None:
         config, store, note = self.config, self.store, self.observer.note
-        self.runners = [self._runner(spec, stack) for spec in config.backends]
+        if config.ray:
+            try:
+                from nnfuzz.campaign.on_ray import Cluster, connected
+            except ImportError as error:
+                raise ConfigError("setting ray needs Ray: pip install 'nnfuzz[ray]'") from error
+            stack.enter_context(connected(config.ray))
         stack.callback(self.servers.close)
+        self.runners = [self._runner(spec, stack) for spec in config.backends]
         lent = [runner.sandbox.server for runner in self.runners]
         self.lanes = stack.enter_context(Lanes(config, lent, self.cache.folder))
         self._versions = {runner.name: runner.versions() for runner in self.runners}
@@ -191,7 +197,7 @@ class Session:
         for runner in self.runners:
             runner.close()  # lanes have workers of their own
         if config.ray:
-            stack.enter_context(self._cluster())
+            self.lanes.look = Cluster(config, self.lanes, self._versions, note).look
 
         def enter(number: int, epoch: int, case: CaseConfig) -> None:
             seen, ignored = tuple(self.recorder.known_in(number)), tuple(self.recorder.ignored)
@@ -238,14 +244,6 @@ class Session:
         ran = self.recorder.figures.by_backend.get(runner.name)
         works = runner.works or bool(ran and ran["ok"])
         return Compiler(runner.habits, runner.release, runner.elementary, works)
-
-    def _cluster(self) -> AbstractContextManager[object]:
-        """Lanes on the nodes of a Ray cluster. Raises: ConfigError."""
-        try:
-            from nnfuzz.campaign.on_ray import Cluster
-        except ImportError as error:
-            raise ConfigError("setting ray needs Ray: pip install 'nnfuzz[ray]'") from error
-        return Cluster(self.config, self.lanes, self._versions, self.observer.note)
 
     def _ask_for_habits(self) -> None:
         """Determines the habits of every compiler by running models, and keeps them for

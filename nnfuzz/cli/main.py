@@ -112,8 +112,17 @@ class _Nnfuzz(GroupedGroup):
             ) from error
         except EOFError as error:
             raise RuntimeError("the end of a file that nobody has checked") from error
-        except KeyboardInterrupt as error:
+        except (KeyboardInterrupt, Exception) as error:
+            if not _interrupted(error):
+                raise
             raise typer.Exit(INTERRUPTED) from error
+
+
+def _interrupted(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is behind an error. Python wraps it in another one while it makes a class."""
+    while error and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def application() -> Any:

@@ -172,17 +172,19 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupt:
-    """While entered, the first SIGINT, SIGTERM or SIGHUP is only remembered; the second SIGINT or
+    """While entered, the first SIGINT, SIGTERM or SIGHUP is only remembered, but raises
+    KeyboardInterrupt before `asked` is first called, since nobody would look; the second SIGINT or
     SIGTERM kills, and so does the system TERM_SECONDS after the first SIGTERM. A terminal that
     closes may send several SIGHUP; where nohup has them ignored, they stay so.
     """
 
     def __init__(self) -> None:
-        self._asked = False
+        self._asked = self._looks = False
         self._before: dict[int, object] = {}
 
     def asked(self) -> bool:
         """Whether the user wants the campaign to end."""
+        self._looks = True
         return self._asked
 
     def __enter__(self) -> Interrupt:
@@ -204,5 +206,7 @@ class Interrupt:
         self._asked = True
         if number == signal.SIGTERM:
             signal.setitimer(signal.ITIMER_REAL, TERM_SECONDS)
+        if not self._looks:
+            raise KeyboardInterrupt
         with contextlib.suppress(OSError):  # there is no terminal any more
             print("\nending; press Ctrl-C again to kill", file=sys.stderr, flush=True)

@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 from onnx import checker, numpy_helper
 
+from nnfuzz.base.untrusted import making_sense
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.opset_imports import OWN_DOMAINS
 from nnfuzz.materialize import protos
@@ -70,7 +71,8 @@ def infer(
     found.types.update((i.name, i.type) for i in graph.input)
     found.free.update(i.name for i in graph.input)
     for tensor in graph.initializer:
-        found.constants[tensor.name] = numpy_helper.to_array(tensor)
+        with making_sense(f"tensor {tensor.name}"):
+            found.constants[tensor.name] = numpy_helper.to_array(tensor)
         found.types[tensor.name] = tensor_type(tensor.data_type, tensor.dims)
     for position, node in enumerate(graph.node):
         try:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 FIRST, LONGEST = 16, 256
 """Tests in the first epoch, so that a short campaign learns as well; and in a late one, unless the
 settings say otherwise, so that waiting for its stragglers, once per epoch, costs little."""
@@ -17,24 +15,10 @@ def begins(epoch: int, longest: int = LONGEST) -> int:
     """The first index of an epoch. Two epochs have the same length, then it doubles, up to the
     longest.
     """
-    grown = _grown(longest)
+    grown = 2 * max(0, ((longest - 1) // FIRST).bit_length())  # epochs shorter than the longest
     first = min(max(epoch, 0), grown)
     doubled = FIRST * (2 * ((1 << first // 2) - 1) + (first % 2 << first // 2))
     return doubled + max(0, epoch - grown) * longest
-
-
-def epoch_of(index: int, longest: int = LONGEST) -> int:
-    """The epoch that an index belongs to."""
-    grown = _grown(longest)
-    if index >= begins(grown, longest):
-        return grown + (index - begins(grown, longest)) // longest
-    return next(e for e in range(grown) if begins(e + 1, longest) > index)
-
-
-@cache
-def _grown(longest: int) -> int:
-    """How many epochs are shorter than the longest."""
-    return 2 * max(0, ((longest - 1) // FIRST).bit_length())
 
 
 def place_of(index: int) -> int:

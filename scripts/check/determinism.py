@@ -1,27 +1,24 @@
 """Runs one campaign several times and compares its test cases, outcomes and findings.
 
-python -m scripts.check.determinism --backend onnxruntime --tests 300 --workers 1,2 --load 2
+python -m scripts.check.determinism --backend onnxruntime --tests 300 --workers 1,2 --cache
 python -m scripts.check.determinism --cases 200
 
-There is one run per number of workers, each with another hash seed of Python; with
---load, one more beside processes that burn CPU; with --cache, one more with the support tables of
-the first run. With --cases, there is no campaign: so many test cases of every exporter, engine and
-variation are made under three hash seeds, the second time backwards. Exits with 1 if two runs
-differ, and prints the first difference.
+There is one run per number of workers, each with another hash seed of Python; with --cache, one
+more with the support tables of the first run. With --cases, there is no campaign: so many test
+cases of every exporter, engine and variation are made under three hash seeds, the second time
+backwards. Exits with 1 if two runs differ, and prints the first difference.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Collection
-from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -99,15 +96,13 @@ def main() -> int:
     if options.cases:
         return compare_cases(options.only or [*configurations()], options.seed, options.cases)
     folder = Path(options.out or tempfile.mkdtemp(prefix="nnfuzz-determinism-"))
-    runs = [(f"workers-{count}", count, 0) for count in options.workers]
-    runs += [("loaded", options.workers[-1], options.load)] if options.load else []
-    runs += [("cached", options.workers[0], 0)] if options.cache else []
+    runs = [(f"workers-{count}", count) for count in options.workers]
+    runs += [("cached", options.workers[0])] if options.cache else []
     found = {}
-    for hash_seed, (name, workers, load) in enumerate(runs):
+    for hash_seed, (name, workers) in enumerate(runs):
         cache = folder / f"cache-{runs[0][0] if name == 'cached' else name}"
         start = time.monotonic()
-        with _burning(load):
-            _campaign(options, folder / name, workers, cache, hash_seed)
+        _campaign(options, folder / name, workers, cache, hash_seed)
         found[name] = contents(folder / name)
         tests, findings = len(found[name]["tests"]), len(found[name]["signatures"])
         seconds = time.monotonic() - start
@@ -127,7 +122,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=7)
     counts = {"type": lambda text: [int(n) for n in text.split(",")], "default": [1, 2]}
     parser.add_argument("--workers", help="numbers of workers, with commas between", **counts)
-    parser.add_argument("--load", type=int, default=0, help="processes that burn CPU beside")
     parser.add_argument("--cache", action="store_true", help="compare with cached support tables")
     parser.add_argument("--cases", type=int, default=0, help="compare test cases, so many of each")
     parser.add_argument("--only", nargs="+", help="with --cases: exporters, engines, variations")
@@ -143,22 +137,6 @@ def _campaign(
     given = ("-b", options.backend, "--tests", options.tests, "--seed", options.seed, "--out", out)
     variables = {"XDG_CACHE_HOME": str(cache), "PYTHONHASHSEED": str(hash_seed)}
     run_fuzz(*given, *processes, **variables)
-
-
-@contextmanager
-def _burning(count: int):
-    """Processes that burn CPU within the block."""
-    burners = [multiprocessing.Process(target=_burn, daemon=True) for _ in range(count)]
-    for burner in burners:
-        burner.start()
-    yield
-    for burner in burners:
-        burner.terminate()
-
-
-def _burn() -> None:
-    while True:
-        sum(range(10_000))
 
 
 if __name__ == "__main__":

@@ -47,7 +47,6 @@ import typer
 
 from nnfuzz.backend.registry import import_plugin
 from nnfuzz.base.untrusted import read_npz
-from nnfuzz.records.schedule import epoch_of
 from nnfuzz.store.database import FILE
 from nnfuzz.store.store import Store
 from nnfuzz.testcase.case import CaseConfig, TestCase
@@ -151,16 +150,16 @@ def strays(campaign: Path, found: Score, truth: Truth, number: int) -> list[str]
     """Generates some occurrences again, and lists those that were counted under a finding of
     another cause."""
     owner = {other: row for row in found.rows for other in (row.hash, *row.others)}
-    query = "SELECT signature, idx FROM occurrences WHERE idx IS NOT NULL ORDER BY idx"
+    query = "SELECT signature, idx, epoch FROM occurrences JOIN tests USING (idx) ORDER BY idx"
     with closing(sqlite3.connect(campaign / FILE)) as database:
-        seen = [(name, index) for name, index in database.execute(query) if name in owner]
+        seen = [row for row in database.execute(query) if row[0] in owner]
     with closing(Store.open(campaign, write=False)) as store:
         summary = json.loads((campaign / "summary.json").read_text())
         base = CaseConfig.from_json(summary["config"]["case"])
         producer = Producer(summary["seed"], base)
         found_strays = []
-        for signature, index in random.Random(0).sample(seen, min(number, len(seen))):
-            restraints = store.restraints.settings_in(epoch_of(index))
+        for signature, index, epoch in random.Random(0).sample(seen, min(number, len(seen))):
+            restraints = store.restraints.settings_in(epoch)
             producer.configure(replace(base, **{k: tuple(v) for k, v in restraints.items()}))
             case, row = producer.produce(index), owner[signature]
             if isinstance(case, TestCase) and case.model:

@@ -3,9 +3,10 @@ or left behind.
 
 One campaign runs undisturbed. Of another one with the same settings, workers, producers, fork
 servers, reducers and the parent are killed with SIGKILL (the parent continues with --resume), and
-one job loses several processes in a row. In the end both must have the same tests, outcomes and
-findings, each once and with its folder, with equal models and arrays, and no process or temporary
-file may be left. Exits with 1 otherwise.
+one job loses several processes in a row. With --nodes it has lanes on a Ray cluster of this machine
+as well, whose lanes and nodes are killed, too; another node joins for each that is lost. In the end
+both campaigns must have the same tests, outcomes and findings, each once and with its folder, with
+equal models and arrays, and no process or temporary file may be left. Exits with 1 otherwise.
 
     python -m scripts.torment.chaos --faults 200 -- --backend onnxruntime --tests 400
 """
@@ -32,13 +33,15 @@ from nnfuzz.cli.campaigns import refuse_finished
 from nnfuzz.records.config import CampaignConfig, ConfigError
 from nnfuzz.sandbox.forkserver import MARK
 from nnfuzz.store.store import FILE, Store, StoreError
-from scripts.campaigns import FUZZ
+from scripts import campaigns
 
-OURS = "NNFUZZ_CHAOS"
+OURS, TORMENTED = "NNFUZZ_CHAOS", "tormented"
 PARENT, SERVER, PRODUCER, WORKER = "parent", "fork server", "producer", "worker"
 REDUCER, AGAIN = "reducer", "the same again and again"
+LANE, NODE = "lane on a node", "node"
 WEIGHTS = {PARENT: 2, SERVER: 3, PRODUCER: 3, WORKER: 6, REDUCER: 1, AGAIN: 2}
 """How often each process is killed beside the others."""
+ON_RAY = {**WEIGHTS, LANE: 6, NODE: 2}
 MOST, LINE = 20, 500  # troubles that are shown, and characters of each
 GONE_SECONDS = 20.0  # until everything has ended behind a parent that was killed
 MOST_AGAIN, AGAIN_SECONDS = 6, 3.0
@@ -63,6 +66,24 @@ class Torment:
     trouble: list[str] = field(default_factory=list)
 
 
+class Nodes:
+    """A Ray cluster of a head, which has the scheduler, and of nodes with a lane each."""
+
+    def __init__(self, count: int) -> None:
+        from ray.cluster_utils import Cluster
+
+        head = {"num_cpus": 1, "include_dashboard": False}
+        self.cluster = Cluster(True, head_node_args=head)
+        for _ in range(count):
+            self.cluster.add_node(num_cpus=1)
+
+    def lose(self, rng: random.Random) -> None:
+        """Kills the processes of a node; another one joins."""
+        nodes = sorted(self.cluster.worker_nodes, key=lambda node: node.unique_id)
+        self.cluster.remove_node(rng.choice(nodes), allow_graceful=False)
+        self.cluster.add_node(num_cpus=1)
+
+
 @dataclass(frozen=True)
 class Scene:
     """A running campaign."""
@@ -70,6 +91,7 @@ class Scene:
     process: subprocess.Popen[bytes]
     token: str
     rng: random.Random
+    nodes: Nodes | None = None
 
     def of(self, kind: str) -> list[int]:
         """Process ids of one kind."""
@@ -91,7 +113,13 @@ def family(token: str) -> dict[int, str]:
                 parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
                 mark = next((v for v in environment if v.startswith(MARK.encode())), b"")
                 marks[int(entry.name)] = parent, mark
-    return {pid: _role(pid, marks) for pid in marks}
+    return {pid: _role(pid, marks) for pid in marks} | dict.fromkeys(lanes_on_nodes(), LANE)
+
+
+def lanes_on_nodes() -> list[int]:
+    """Process ids of actors, which Ray starts without the environment of the campaign."""
+    pids = [int(entry.name) for entry in Path("/proc").glob("[0-9]*")]
+    return [pid for pid in pids if _text(pid, "cmdline").startswith("ray::LaneActor")]
 
 
 def _role(pid: int, marks: Mapping[int, tuple[int, bytes]]) -> str:
@@ -120,6 +148,9 @@ def fault(kind: str, scene: Scene) -> bool:
     """Kills a process; returns whether that was possible."""
     if kind == AGAIN:
         return _kill_again(scene)
+    if kind == NODE and scene.nodes:
+        scene.nodes.lose(scene.rng)
+        return True
     chosen = scene.of(kind)
     if not chosen or scene.process.poll() is not None:
         return False
@@ -156,6 +187,7 @@ def torment(
     seed: int,
     pause: float = 1.0,
     weights: Mapping[str, int] = WEIGHTS,
+    nodes: Nodes | None = None,
 ) -> Torment:
     """Runs a campaign to its end under `faults` faults. pause: mean seconds between two faults.
     weights: relative frequency of each kind of fault.
@@ -167,7 +199,7 @@ def torment(
         while not _is_finished(folder):
             with start(folder, (folder / FILE).exists(), environment) as process:
                 done.sessions += 1
-                _disturb(Scene(process, token, rng), folder, faults, pause, weights, done)
+                _disturb(Scene(process, token, rng, nodes), folder, faults, pause, weights, done)
             if left := _survivors(token):
                 done.trouble.append(f"still alive: {left}")
             if process.returncode != -signal.SIGKILL:
@@ -233,25 +265,14 @@ def _survivors(token: str) -> dict[int, str]:
 
 def differences(calm: Path, tormented: Path) -> Iterator[str]:
     """Differences between a disturbed campaign and an undisturbed one."""
+    yield from campaigns.differences(campaigns.contents(calm), campaigns.contents(tormented))
     with Store.open(calm, write=False) as one, Store.open(tormented, write=False) as two:
-        before, after = ({row.index: row for row in store.tests.rows()} for store in (one, two))
-        if missing := before.keys() ^ after.keys():
-            yield f"tests that only one has: {sorted(missing)[:10]}"
-        for index in sorted(before.keys() & after.keys()):
-            told = [(r.digest, r.status, r.outcomes) for r in (before[index], after[index])]
-            if told[0] != told[1]:
-                yield f"test {index}: {told[0]} and {told[1]}"
         found = [{row.signature: row for row in store.signatures.rows()} for store in (one, two)]
-        if found[0].keys() != found[1].keys():
-            yield f"findings that only one has: {sorted(found[0].keys() ^ found[1].keys())}"
         for signature in sorted(found[0].keys() & found[1].keys()):
             rows = found[0][signature], found[1][signature]
             there = calm / rows[0].folder, tormented / rows[1].folder
             if all(folder.is_dir() for folder in there) and (names := _differing(*there)):
                 yield f"files of {signature}, test {rows[0].test} and {rows[1].test}: {names}"
-        seen = [set(store.occurrences.rows()) for store in (one, two)]
-        if seen[0] != seen[1]:
-            yield f"occurrences that only one has: {sorted(map(str, seen[0] ^ seen[1]))[:10]}"
         times = [at for at, _ in two.tests.recorded_after(0.0, -1)]
         sessions = two.sessions.rows()
         first, last = sessions[0], sessions[-1]
@@ -288,12 +309,13 @@ def compared(
     seed: int,
     pause: float = 1.0,
     weights: Mapping[str, int] = WEIGHTS,
+    nodes: Nodes | None = None,
 ) -> Torment:
     """Runs an undisturbed campaign and a disturbed one; returns the faults with all trouble."""
     calm = torment(start, folder / "calm", 0, seed)
-    done = torment(start, folder / "tormented", faults, seed, pause, weights)
+    done = torment(start, folder / TORMENTED, faults, seed, pause, weights, nodes)
     done.trouble += calm.trouble
-    done.trouble += differences(folder / "calm", folder / "tormented")
+    done.trouble += differences(folder / "calm", folder / TORMENTED)
     return done
 
 
@@ -302,15 +324,23 @@ def main(
     faults: Annotated[int, typer.Option(min=1)] = 100,
     seed: int = 0,
     pause: Annotated[float, typer.Option(help="Mean seconds between two faults.")] = 1.0,
+    nodes: Annotated[int, typer.Option(help="Of a Ray cluster, beside its head.")] = 0,
 ) -> None:
+    cluster = Nodes(nodes) if nodes else None
+
     def start(folder: Path, resume: bool, env: dict[str, str]) -> subprocess.Popen[bytes]:
         more = ["--resume"] if resume else [*arguments, "--seed", str(seed)]
-        command = [*FUZZ, "--quiet", "--out", str(folder), *more]
+        if cluster and folder.name == TORMENTED and not resume:
+            more += ["--set", f"ray={cluster.cluster.address}"]
+        command = [*campaigns.FUZZ, "--quiet", "--out", str(folder), *more]
         return subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
 
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        done = compared(start, Path(folder), faults, seed, pause)
+        weights = ON_RAY if cluster else WEIGHTS
+        done = compared(start, Path(folder), faults, seed, pause, weights, cluster)
+    if cluster:
+        cluster.cluster.shutdown()
     told = ", ".join(f"{count} {kind}" for kind, count in sorted(done.faults.items()))
     seconds = time.monotonic() - begun
     print(f"{done.faults.total()} faults ({told}), {done.sessions} sessions, {seconds:.0f} s")

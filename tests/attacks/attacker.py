@@ -431,13 +431,6 @@ def time_output(outputs):
     return {"y": np.zeros(2, "M8[s]")}
 
 
-def kill_once(outputs, mark):
-    """As somebody else may do, behind the answer of the level before."""
-    if not Path(mark).exists():
-        Path(mark).touch()
-        os.kill(os.getpid(), 9)
-
-
 def kill_often(outputs, mark, times):
     """As somebody else may do, whenever this job has begun."""
     kills = Path(mark)

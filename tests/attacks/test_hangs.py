@@ -75,21 +75,6 @@ def test_what_is_not_confirmed_in_time_is_confirmed_by_another_session(tmp_path)
     assert sorted(tried) == [0, 0, 1]
 
 
-def test_a_campaign_of_hangs_says_so(tmp_path):
-    notes = []
-    config, registry = drive.settings(
-        30, "stuck", "hostile,timeout=60", time_limit=1000.0, patience=0.3
-    )
-    with Store.create(tmp_path / "c", as_json(config)) as store:
-        watching = Watching(30)
-        watching.note = notes.append
-        end = lambda: any("looks like a hang" in note for note in notes)  # noqa: E731
-        cache = SupportCache(tmp_path / "cache")
-        run_campaign(store, config, registry, watching, cache, end)
-    (note,) = (note for note in notes if "looks like a hang" in note)
-    assert "larger timeout" in note and watching.shown[-1].seconds < 60
-
-
 @pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_a_campaign_that_counts_tests_waits_for_the_time_limit(tmp_path, workers):
     summary, shown = session(tmp_path / "c", "hostile,timeout=2", workers=workers, patience=0.3)

@@ -114,10 +114,6 @@ def test_a_compiler_that_kills_its_fork_server_is_tried_once_more(attacked):
     assert attacked("kill_the_fork_server").kind is OutcomeKind.CRASH
 
 
-def test_a_level_whose_worker_is_killed_from_outside_is_run_again(attacked, tmp_path):
-    assert attacked(f"kill_once {tmp_path / 'mark'}").ok
-
-
 @pytest.mark.parametrize("times, kind", [(6, OutcomeKind.OK), (99, OutcomeKind.CRASH)])
 def test_a_level_is_run_again_until_the_kills_must_be_its_own(attacked, tmp_path, times, kind):
     assert attacked(f"kill_often {tmp_path / 'mark'} {times}").kind is kind

@@ -46,7 +46,6 @@ def test_each_release_runs_in_an_environment_of_its_own(registry):
         ("toyrel", "1.0"),
         ("toyrel", "2.0"),
     ]
-    assert all(e.bytes() > 0 for e in environments())
 
 
 def test_what_is_there_needs_no_installer(registry, monkeypatch):

@@ -320,6 +320,13 @@ def test_tensors_are_written_beside_the_model_and_read_back(tmp_path):
     assert read_embedded(tmp_path / "m.onnx") == data
 
 
+@pytest.mark.parametrize("length", ["-4", "3", "9999999999", ""])
+def test_a_tensor_that_its_length_does_not_fit_stays_in_the_model(length):
+    made = onnx.load_model_from_string(model(("w.bin", 0)))
+    made.graph.initializer[0].external_data[2].value = length
+    assert not names_files(made.SerializeToString())
+
+
 def test_a_tensor_whose_place_is_taken_stays_in_the_model(tmp_path):
     write_model(model(("w.bin", 0), ("w.bin", 4)), tmp_path / "m.onnx")
     inside = onnx.load(tmp_path / "m.onnx", load_external_data=False).graph.initializer

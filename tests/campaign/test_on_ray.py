@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
+import os
+import signal
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,26 +21,30 @@ from nnfuzz.campaign.session import run_campaign
 from nnfuzz.cli.progress import Silent
 from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.records.config import ConfigError
-from nnfuzz.store.store import FILE, Store
+from nnfuzz.store.store import Store
+from scripts.campaigns import contents
+from scripts.torment.chaos import lanes_on_nodes
 
-TESTS = 600
-TABLES = {
-    "tests": "idx, status, epoch, outcomes, digest, exporter, items, failures",
-    "findings": "signature, test, kind, stage, level, title, party, place, size",
-    "occurrences": "signature, test, bucket, kind",
-}
+TESTS = 900
 
 
 class Notes(Silent):
-    """Loses a node as soon as lanes of the others have joined."""
+    """Does the next of some acts whenever lanes of both other nodes have joined."""
 
-    def __init__(self, lose) -> None:
-        self.lines, self._lose = [], lose
+    def __init__(self, *acts) -> None:
+        self.lines, self.handlers, self._acts = [], set(), [*acts]
 
     def note(self, text):
         self.lines.append(text)
-        if text.startswith("2 lanes"):
-            threading.Thread(target=self._lose, daemon=True).start()
+        self.handlers.add(signal.getsignal(signal.SIGTERM))
+        if text.startswith("2 lanes") and self._acts:
+            threading.Thread(target=self._acts.pop(0), daemon=True).start()
+
+
+def signalled(number) -> None:
+    """Sends a signal to one of the lanes on nodes."""
+    time.sleep(1)
+    os.kill(lanes_on_nodes()[0], number)
 
 
 def run(folder: Path, observer=None, **more):
@@ -48,40 +54,47 @@ def run(folder: Path, observer=None, **more):
         return run_campaign(store, config, registry, observer or Silent(), cache)
 
 
-def rows(folder: Path) -> dict[str, list[object]]:
-    database = sqlite3.connect(folder / FILE)
-    return {
-        table: sorted(database.execute(f"SELECT {columns} FROM {table}").fetchall())
-        for table, columns in TABLES.items()
-    }
-
-
 @pytest.mark.slow
-def test_nodes_that_are_lost_lose_nothing(tmp_path, monkeypatch):
+def test_lanes_and_nodes_that_are_lost_lose_nothing(tmp_path, monkeypatch):
+    """A lane that dies is replaced, as is one that is silent; then both nodes are lost."""
     pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
+    from nnfuzz.campaign import on_ray
+
+    monkeypatch.setattr(on_ray, "SILENT_SECONDS", 3.0)
+    monkeypatch.setattr(on_ray, "LOOK_SECONDS", 0.5)
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
     cluster = Cluster(True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
+    (tmp_path / "onnx.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    monkeypatch.chdir(tmp_path)
 
     def lose():
         for node in nodes:
-            time.sleep(1)
             cluster.remove_node(node, allow_graceful=False)
 
-    notes = Notes(lose)
+    notes = Notes(*(partial(signalled, n) for n in (signal.SIGKILL, signal.SIGSTOP)), lose)
     try:
         run(tmp_path / "spread", notes, ray=cluster.address)
     finally:
         cluster.shutdown()
-    assert notes.lines.count("2 lanes on other nodes") == 1 and not cluster.worker_nodes
+    assert notes.lines.count("2 lanes on other nodes") == 3 and not cluster.worker_nodes
+    assert notes.handlers == {signal.getsignal(signal.SIGTERM)} and not (tmp_path / "ran").exists()
     run(tmp_path / "alone")
-    assert rows(tmp_path / "spread") == rows(tmp_path / "alone")
-    assert len(rows(tmp_path / "alone")["tests"]) == TESTS
+    assert contents(tmp_path / "spread") == contents(tmp_path / "alone")
+    assert len(contents(tmp_path / "alone")["tests"]) == TESTS
 
 
-def test_an_address_without_a_cluster_is_named(tmp_path):
+@pytest.mark.parametrize("port", ["9", "x", "99999999"])
+def test_an_address_without_a_cluster_is_named(port, tmp_path):
     pytest.importorskip("ray")
-    with pytest.raises(ConfigError, match=r"no Ray cluster at 127\.0\.0\.1:9: "):
-        run(tmp_path / "campaign", ray="127.0.0.1:9")
+    with pytest.raises(ConfigError, match=rf"no Ray cluster at 127\.0\.0\.1:{port}: "):
+        run(tmp_path / "campaign", ray=f"127.0.0.1:{port}")
+
+
+def test_without_ray_the_package_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.delitem(sys.modules, "nnfuzz.campaign.on_ray", raising=False)
+    with pytest.raises(ConfigError, match=r"pip install 'nnfuzz\[ray\]'"):
+        run(tmp_path / "campaign", ray="auto")

@@ -26,7 +26,6 @@ from nnfuzz.campaign.lanes import PoolError
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.cli.progress import Silent
 from nnfuzz.feedback.support_cache import SupportCache
-from nnfuzz.sandbox.zygote import children
 from nnfuzz.store.store import FILE, Store, StoreError
 
 HERE = Path(__file__).parent
@@ -332,20 +331,6 @@ def test_a_killed_campaign_resumes_without_loss(tmp_path):
     assert summary["tests"] == 60 and summary["occurrences"] == row.occurrences
 
 
-def test_a_killed_fork_server_costs_no_test(tmp_path):
-    """The fork server of lanes and that of the compiler are killed in turn."""
-    process = start(tmp_path / "c", 600, "quiet", "hostile")
-    for number in range(2):
-        wait_for_tests(tmp_path / "c", 30 * (number + 1))
-        while len(servers := sorted(children(process.pid))) < 2:
-            time.sleep(0.01)
-        os.kill(servers[number], signal.SIGKILL)
-    output, _ = process.communicate(timeout=60)
-    assert process.returncode == 0, output
-    summary = json.loads((tmp_path / "c" / "summary.json").read_text())
-    assert (summary["tests"], summary["faults"], summary["not_run"]) == (600, 0, {})
-
-
 def test_a_campaign_without_any_test_case_gives_up(tmp_path):
     with pytest.raises(PoolError, match="a defect of the producer"):
         run(tmp_path / "c", 1000, "hopeless", "liar")
@@ -386,12 +371,3 @@ def test_a_second_ctrl_c_kills(tmp_path):
     process.communicate(timeout=20)
     assert process.returncode in (-signal.SIGINT, -signal.SIGTERM)
     assert (folder / FILE).exists()
-
-
-def test_a_running_campaign_cannot_be_opened_twice(tmp_path):
-    config, _ = drive.settings(1, "quiet", "liar")
-    with Store.create(tmp_path / "c", as_json(config)):
-        with pytest.raises(StoreError, match="running in another process"):
-            Store.open(tmp_path / "c")
-        with pytest.raises(StoreError, match="running in another process"):
-            Store.create(tmp_path / "c", as_json(config))

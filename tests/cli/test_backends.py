@@ -94,20 +94,14 @@ def test_releases_are_known_from_metadata(distribution, preload, release):
     assert known_release(backend) == (version(release) if release else "")
 
 
-def test_environments_are_listed_and_removed(monkeypatch, tmp_path, capsys):
+def test_environments_are_listed(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     file = tmp_path / "nnfuzz" / "environments" / "toyrel" / "1.0-abcd" / "bin" / "python"
-    file.parent.mkdir(parents=True)
-    file.write_bytes(b"x" * 2_000_000)
+    file.mkdir(parents=True)
     (file.parents[2] / "2.0-abcd.part").mkdir()
     backends._print_environments()
     shown = capsys.readouterr().out
-    assert "toyrel 1.0: 2 MB in" in shown and "2.0" not in shown
-    backends.backends(prune=True)
-    assert "removed toyrel 1.0" in capsys.readouterr().out
-    assert not file.exists()
-    backends._print_environments()
-    assert capsys.readouterr().out == ""
+    assert f"toyrel 1.0: {file.parents[1]}" in shown and "2.0" not in shown
 
 
 def test_verdicts_count_signatures():

@@ -17,15 +17,11 @@ from nnfuzz.cli.progress import Interrupt, Lines, line, subject
 from nnfuzz.cli.reports import LONGEST, summary_text
 from nnfuzz.cli.reports import test_names as names
 from nnfuzz.records.config import CampaignConfig
-from nnfuzz.records.observer import CampaignSnapshot, counted
+from nnfuzz.records.observer import CampaignSnapshot
 from nnfuzz.records.rows import FindingRow
 from nnfuzz.store.summary import Summary
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.identity import Numbered
-
-
-def test_one_is_no_plural():
-    assert [counted(n, "test") for n in (0, 1, 2)] == ["0 tests", "1 test", "2 tests"]
 
 
 def test_progress_in_plain_lines():
@@ -62,6 +58,7 @@ def test_the_first_signal_is_remembered_and_handlers_come_back(capsys):
 
 def test_several_hangups_of_a_terminal_do_not_kill():
     with Interrupt() as interrupt:
+        assert not interrupt.asked()
         for _ in range(3):
             os.kill(os.getpid(), signal.SIGHUP)
         assert interrupt.asked()

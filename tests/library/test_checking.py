@@ -281,6 +281,17 @@ def test_dtypes_and_names_that_there_are_not_are_refused_in_a_line(code):
         assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("size", [7, 18, 32])
+def test_data_that_does_not_fit_its_shape_is_refused_in_a_line(size):
+    """ONNX's checker sees what is too short."""
+    model = parsed("(float[4] x) => (float[4] y) { y = Add(x, w) }")
+    weight = onnx.TensorProto(name="w", data_type=1, dims=[4], raw_data=bytes(size))
+    model.graph.initializer.append(weight)
+    with pytest.raises(nnfuzz.ModelError, match=r"tensor w is damaged|tensor name: w") as caught:
+        nnfuzz.case_from_onnx(model)
+    assert "\n" not in str(caught.value)
+
+
 def test_a_negative_dimension_is_an_open_one():
     model = parsed("(float[2, 3] x) => (float[2, 3] y) { y = Relu(x) }")
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = -1

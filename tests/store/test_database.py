@@ -88,6 +88,8 @@ def test_two_processes_cannot_create_one_campaign(tmp_path):
         Store.create(tmp_path, {"seed": 3})
     with Store.open(tmp_path) as store:
         assert store.config() == {"seed": 2}
+        with pytest.raises(StoreError, match="running in another process"):
+            Store.open(tmp_path)
 
 
 @pytest.mark.parametrize("size", range(0, 1 << 17, 1 << 13))

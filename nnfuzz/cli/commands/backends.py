@@ -19,7 +19,7 @@ from nnfuzz.campaign.configuration import chosen_backends, exporter_names, make_
 from nnfuzz.campaign.session import run_probes
 from nnfuzz.cli.campaigns import default_folder
 from nnfuzz.cli.errors import FINDINGS, OK, plain_message, tell, writing
-from nnfuzz.cli.options import OTHERS, SUPPORT, TESTED, Plugins
+from nnfuzz.cli.options import SUPPORT, TESTED, Plugins
 from nnfuzz.cli.progress import Interrupt, watcher
 from nnfuzz.feedback.support import Support
 from nnfuzz.feedback.support_cache import SupportCache, write_table
@@ -59,25 +59,17 @@ def backends(
             "--check",
         ),
     ] = False,
-    prune: Annotated[
-        bool,
-        OTHERS.option("Remove the environments of other releases from the disk.", "", "--prune"),
-    ] = False,
     plugin: Plugins = None,
 ) -> None:
     """List backends with releases, levels and options, and say how to get those that are missing;
-    then the environments that hold other releases (NAME@RELEASE), with their sizes.
+    then the environments that hold other releases (NAME@RELEASE).
 
     \b
     nnfuzz backends
     nnfuzz backends tvm              the meaning of its options
     nnfuzz backends --check tvm      whether it starts
     nnfuzz backends --probe tvm      which operators and dtypes it supports (takes minutes)
-    nnfuzz backends --prune          remove the environments; they are made again when needed
     """
-    if prune:
-        _prune()
-        return
     registry = BackendRegistry.discover(plugin or [])
     if probe:
         raise typer.Exit(_probe(registry, probe, plugin or [], table))
@@ -93,17 +85,9 @@ def backends(
 
 def _print_environments() -> None:
     if places := environments():
-        print("environments of other releases (--prune removes them all):")
+        print("environments of other releases; one that is removed is made again when needed:")
     for place in places:
-        size = place.bytes() / 1e6
-        print(f"    {place.distribution} {place.release}: {size:.0f} MB in {place.folder}")
-
-
-def _prune() -> None:
-    for place in environments():
-        with writing(place.folder):
-            place.remove()
-        print(f"removed {place.distribution} {place.release}: {place.folder}")
+        print(f"    {place.distribution} {place.release}: {place.folder}")
 
 
 def _probe(

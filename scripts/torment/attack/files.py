@@ -256,23 +256,17 @@ def mutated(value: Any, rng: random.Random) -> Any:
 
 def _changed(value: Any, rng: random.Random) -> Any:
     """Changes the value at a random place."""
-    if isinstance(value, dict) and value and rng.random() < 0.85:
-        key = rng.choice(list(value))
-        if rng.random() < 0.1:
-            del value[key]
-        elif rng.random() < 0.1:
-            value[rng.choice(TEXTS)] = value.pop(key)
-        else:
-            value[key] = _changed(value[key], rng)
-        return value
-    if isinstance(value, list) and value and rng.random() < 0.85:
-        place = rng.randrange(len(value))
+    if isinstance(value, dict | list) and value and rng.random() < 0.85:
+        named = isinstance(value, dict)
+        place = rng.choice(list(value)) if named else rng.randrange(len(value))
         if rng.random() < 0.1:
             del value[place]
-        elif rng.random() < 0.1:
-            value.insert(place, rng.choice(value))
-        else:
+        elif rng.random() >= 0.1:
             value[place] = _changed(value[place], rng)
+        elif named:
+            value[rng.choice(TEXTS)] = value.pop(place)
+        else:
+            value.insert(place, rng.choice(value))
         return value
     return replacement(value, rng)
 
