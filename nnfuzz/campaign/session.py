@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
+import numpy as np
+
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
-from nnfuzz.backend.runner import BackendRunner, CompilerServers
-from nnfuzz.backend.target import ONNX
+from nnfuzz.backend.runner import BackendRunner, CompilerServers, RunnerError
+from nnfuzz.backend.target import ONNX, Target
 from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.configuration import library_versions
 from nnfuzz.campaign.epochs import Epochs
@@ -19,15 +23,16 @@ from nnfuzz.campaign.lane_jobs import Compiler, Enter
 from nnfuzz.campaign.lanes import Lanes, PoolError
 from nnfuzz.campaign.reducing import Reducer
 from nnfuzz.campaign.scheduler import Scheduler
+from nnfuzz.feedback.lacking import Instance, lacking
 from nnfuzz.feedback.probe import Prober
 from nnfuzz.feedback.support import ProbeAnswers, Support
 from nnfuzz.feedback.support_cache import SupportCache, SupportFile, claims_of, declined
 from nnfuzz.feedback.throttle import Throttle
 from nnfuzz.findings.folder import write_finding
 from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.materialize.opsets import opset_of
+from nnfuzz.materialize.opsets import exporter_of, opset_of
 from nnfuzz.operators.registry import specs_digest
-from nnfuzz.records.config import CampaignConfig, ConfigError
+from nnfuzz.records.config import EARLY, CampaignConfig, ConfigError
 from nnfuzz.records.finding import Finding, Origin
 from nnfuzz.records.observer import Observer, counted
 from nnfuzz.records.rows import FindingRow
@@ -39,7 +44,7 @@ from nnfuzz.store.summary import Summary, keep_releases, summarise, write_summar
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.client import blames_settings
 from nnfuzz.testcase.identity import Probe
-from nnfuzz.testcase.jobs import ListVocabulary, Vocabulary
+from nnfuzz.testcase.jobs import ListVocabulary, Produce, Vocabulary
 from nnfuzz.triage.signature import Failure
 from nnfuzz.triage.survey import declared, learn_habits, usual_seconds
 
@@ -303,9 +308,43 @@ class Session:
             # Without learning, a campaign could not find out that a table is wrong.
             if config.learn and adapter(**spec.options).form == ONNX:
                 own = declined(adapter, keys) | claims_of(adapter, self._versions[label])
+                if config.probe and not (own or self.thorough):
+                    own = self._lacking(label, keys)
                 claims[label] = {k: why for k, why in own.items() if k.operator not in case.focus}
         self.store.probes.load(answers)
         return Prober(levels, keys, answers, self.store.probes.add, claims)
+
+    def _lacking(self, label: str, keys: Sequence[SupportKey]) -> dict[SupportKey, str]:
+        """Asks a compiler without a table for as many signatures as there are tests, in models of
+        many operators; returns what it refuses, with the reasons. A later session knows it.
+        """
+        config, place = self.config, f"lacking {label}"
+        if (known := self.store.meta_as(dict[str, str], place, None)) is not None:
+            return {SupportKey.parse(key): why for key, why in known.items()}
+        (runner,) = (own for own in self.runners if own.name == label)
+        level = (config.levels or runner.backend.default_levels())[0]
+        until = time.monotonic() + config.first_seconds
+
+        def make(key: SupportKey, number: int) -> Instance | None:
+            event = self.lanes.call(Produce(Probe(key, number)))
+            case = event.value if isinstance(event, Reply) else None
+            return (case.model, case.inputs) if isinstance(case, TestCase) else None
+
+        def run(model: bytes, inputs: Mapping[str, np.ndarray]) -> Outcome | None:
+            if time.monotonic() > until:
+                return None
+            try:
+                return runner.run(model, inputs, [level])[0]
+            except RunnerError as error:
+                failed = OutcomeKind.EXCEPTION, Stage.COMPILE, Target(runner.spec.name)
+                return Outcome(*failed, message=str(error))
+
+        exporter = exporter_of(keys[0].exporter)
+        older = sorted(keys, key=lambda key: opset_of(key.exporter))
+        newest = {k.signature: k for k in older if exporter_of(k.exporter) == exporter}
+        found = lacking([*newest.values()], make, run, config.tests_limit or EARLY)
+        self.store.set_meta(place, {str(key): why for key, why in found.items()})
+        return found
 
     # -- findings -----------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnfuzz.backend.numeric import NO_NAN, SATURATES, TF32, Deviation, beyond
+from nnfuzz.backend.numeric import FLUSHES, NO_NAN, SATURATES, TF32, Deviation, beyond
 from nnfuzz.compare.edges import enclosure
 from nnfuzz.compare.envelope import Envelope, envelope, envelopes, node_intervals
 from nnfuzz.compare.reference import PRECISIONS, Precision, reference
@@ -112,7 +112,7 @@ class _Habits:
 
     def __init__(self, deviations: Collection[Deviation]) -> None:
         self._to = dict.fromkeys((DType(d.dtype), d.to) for d in deviations)
-        ways = (TF32, NO_NAN)
+        ways = (TF32, NO_NAN, FLUSHES)
         floats = [(dtype, DType(to)) for dtype, to in self._to if dtype.is_float and to not in ways]
         self._narrow: dict[DType, Precision] = {
             dtype: max((_held(dtype, to) for d, to in floats if d is dtype), key=lambda p: p.u)

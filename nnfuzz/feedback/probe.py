@@ -1,16 +1,14 @@
 """Which single-operator models to run next, and which signatures their answers refuse.
 
-Probing every signature takes minutes on a slow compiler, so a campaign learns while it fuzzes. A
-test that ran shows that its signatures are supported. A test that met `unsupported` has those of
-its signatures probed that never ran; if the message names some of the operators, only theirs; and
-if it can mean only one signature, the test counts as a probe of that one. With the rest of the
-probes that a campaign may make (`CampaignConfig.probes_before`), one signature of every operator is
-probed, then the second ones. The questions follow from the tests of earlier epochs
-(nnfuzz.campaign.epochs), and a probe with a known answer is not run again: so the answers come to
-count at the same index, however long they take.
-
-What the table of an adapter claims not to be supported is refused from the first test on, until one
-of the signatures that a claim stands for ran or failed.
+A campaign begins with what its adapter's table refuses, or with what the compiler refuses if asked
+for many operators at once (nnfuzz.feedback.lacking): these claims hold until one of the signatures
+that they stand for ran or failed. Then it learns while it fuzzes. A test that ran shows that its
+signatures are supported. A test that met `unsupported` has those of its signatures probed that
+never ran; if the message names some of the operators, only theirs; and if it can mean only one
+signature, the test counts as a probe of that one. The questions follow from the tests of earlier
+epochs (nnfuzz.campaign.epochs), and a probe with a known answer is not run again: so the answers
+come to count at the same index, however long they take. There are at most
+`CampaignConfig.probes_before` of them.
 
 Exporters write operators in different ways, so keys name the exporter here. Where a backend refuses
 the models of one exporter, the next one is asked for, and then one refusal is enough. Where the
@@ -44,7 +42,6 @@ from nnfuzz.feedback.support import (
     telling_line,
     wider,
 )
-from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.records.rows import TestRow
 from nnfuzz.records.schedule import PLACE_BITS, place_of
@@ -141,17 +138,6 @@ class Prober:
         self._asked.add(key)
         self._open.add(key)
         self._queue_up(Probe(key, 0, place))
-
-    def ask_all(self, most: int, before: int = 0) -> None:
-        """Requests so many new signatures with one exporter each: operators take turns, and what a
-        table claims comes last.
-        """
-        if most <= 0:
-            return
-        left = ([key for key in keys if not self._bad(key)] for keys in self._newest.values())
-        turns = by_turns([keys[0] for keys in left if keys])
-        claimed = set().union(*self._claimed.values())
-        self.ask(self._new(sorted(turns, key=claimed.__contains__), most), before)
 
     def backends(self, probe: Probe) -> list[str]:
         """The backends that a probe is to be run on."""
@@ -321,40 +307,14 @@ class Prober:
         return refused.union(*(self._claimed[key] for key in refused & self._claimed.keys()))
 
     def with_inferred(self) -> dict[str, Support]:
-        """The tables by backend, with what follows for older versions of operators, and for all
-        signatures of operators that a compiler says it lacks.
-        """
+        """The tables by backend, with what follows for older versions of operators."""
         tables = {}
         for name, table in self.tables.items():
             lacking = [key for key in table.refused() if self._runs(table, key)]
             older = (k for key in lacking for k in table.undecided(self._versions.older(key)))
             inferred = {key: SupportEntry(UNSUPPORTED, "as at a newer version") for key in older}
-            for operator, why in self._lacked(name, table).items():
-                keys = table.undecided(self._of_operator[operator])
-                inferred |= {key: SupportEntry(UNSUPPORTED, why) for key in keys}
             tables[name] = Support(name, {**table.entries, **inferred})
         return tables
-
-    def _lacked(self, name: str, table: Support) -> dict[str, str]:
-        """The operators that a backend lacks as a whole, with its words: it refuses float32, or two
-        signatures or more, in words about the operator alone, and no signature of it has run.
-        """
-        words = {
-            key: why
-            for key, why in table.refused().items()
-            if self._statements[name].about_operator(key, why)
-        }
-        dtypes: dict[str, set[str]] = {}
-        for key in words:
-            dtypes.setdefault(key.operator, set()).add(key.dtypes)
-        ran = {key.operator for key, entry in table.entries.items() if entry.status == OK}
-        usual = DType.FLOAT32.value
-        lacking = {
-            operator
-            for operator, refused in dtypes.items()
-            if len(refused) > 1 or any(usual in own for own in refused)
-        }
-        return {key.operator: why for key, why in words.items() if key.operator in lacking - ran}
 
     def _runs(self, table: Support, key: SupportKey) -> bool:
         """Whether a version of an operator ran with some dtypes."""

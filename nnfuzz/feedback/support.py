@@ -12,7 +12,6 @@ tests (nnfuzz.feedback.throttle), except in those that are made without restrain
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -225,8 +224,6 @@ def signature_keys(graph: GraphView, variables: Mapping[str, Sequence[int]]) -> 
 CONFIRMED = 3
 """If a compiler refuses so many signatures with one statement, and no model of them runs, then one
 refused model with that statement is enough for a further signature."""
-_COUNTED = re.compile(r"""(?:#|\bnode )\d+|"[^"]*"|'[^']*'""")
-"""Names and numbers of nodes."""
 _DTYPES = tuple(dtype.value for dtype in DType)
 
 
@@ -247,15 +244,6 @@ class Statements:
     def general(self, key: SupportKey, message: str) -> bool:
         """Whether one refusal with this message is enough to call a signature unsupported."""
         return _statement(key, message) in self._general
-
-    def about_operator(self, key: SupportKey, message: str) -> bool:
-        """Whether a general refusal names the operator of a signature, and neither a dtype nor a
-        number, which may be a version.
-        """
-        words = set(re.findall(r"\w+", _COUNTED.sub("", message.partition(": ")[2])))
-        specific = {word for word in words if word in _DTYPES or any(map(str.isdigit, word))}
-        about = key.operator in words and not specific - {key.operator}
-        return about and self.general(key, message)
 
     def add(self, key: SupportKey, message: str) -> None:
         """Records the refusal of a model whose only reason can be a signature."""

@@ -27,7 +27,7 @@ def campaign(folder, tests=TESTS, stop=None, cache=None, **more):
     stop: of tests after which it is interrupted.
     """
     settings = {"unrestrained": 0.2, "throttle": 5, "probe": True, **more}
-    config, registry = drive.settings(tests, "fusing", "liar", **settings)
+    config, registry = drive.settings(tests, "refused", "liar", **settings)
     start = Store.open if folder.exists() else lambda path: Store.create(path, as_json(config))
     with start(folder) as store:
         cache = SupportCache(cache or folder / "cache")
@@ -60,7 +60,7 @@ def test_probes_are_a_tenth_of_the_tests_and_beside_them(alone):
     _, (tests, _, _, probes) = alone
     indexes = {before for _, _, _, before, _ in probes}
     assert 0 < len(probes) <= len(tests) // 10
-    assert min(indexes) == begins(1)  # the first tests wait for none
+    assert min(indexes) == begins(2)  # the first tests wait for none
 
 
 def test_workers_do_not_matter(alone, tmp_path):

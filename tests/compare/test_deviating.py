@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from nnfuzz.backend.numeric import CONSIDERED, SATURATES, Deviation
+from nnfuzz.backend.numeric import CONSIDERED, FLUSHES, SATURATES, Deviation
 from nnfuzz.base.reading import read
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.deviating import explains, explanation
+from nnfuzz.compare.reference import reference
 from nnfuzz.compare.verdict import judge
 from nnfuzz.ir.dtypes import DType
 
@@ -173,3 +174,13 @@ def test_a_wider_type_may_hold_what_was_rounded_to_the_own_one(chain, rounded):
     habit = Deviation("float16", "float32")
     assert explains([habit], graph, params, {name: result})
     assert not explains([habit], graph, params, {name: result * np.float32(1.01)})
+
+
+@pytest.mark.parametrize("operators", [("Sign",), ("Ceil",), ("Neg", "Sign"), ("Abs", "Log")])
+def test_subnormal_numbers_taken_for_0_are_no_mismatch_whatever_reads_them(chain, operators):
+    graph, params, name = chain(np.array([1e-40, -1e-41, 3.0], np.float32), *operators)
+    zero, right, _ = chain(np.array([0, 0, 3], np.float32), *operators)
+    with np.errstate(divide="ignore"):
+        outputs = {name: reference(zero, right)[name].numpy().astype(np.float32)}
+    assert not judge(graph, params, {"it": outputs}).mismatches["it"]
+    assert explains([Deviation("float32", FLUSHES)], graph, params, outputs)

@@ -69,13 +69,6 @@ def test_older_versions_stay_where_the_version_itself_is_lacking():
     assert written(prober().refused()) == [f"direct@26:{DOUBLE}"]
 
 
-def test_only_the_newest_version_is_probed_unless_tests_ask_for_others():
-    found = Prober({"toy": ("O0",)}, KEYS)
-    found.ask_all(9)
-    asked = {str(probe.key) for probe in iter(found.next, None)}
-    assert asked == {text for text in TEXTS if text.startswith("direct@26")}
-
-
 def observed(made_by: str, kind: str, items=(FLOAT,)) -> TestRow:
     outcomes = {"toy": {"O0": Brief(kind, message="no such thing")}}
     return TestRow(0, "run", 0, outcomes, exporter=made_by, items=items)

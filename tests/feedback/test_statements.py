@@ -37,14 +37,3 @@ def test_a_model_that_runs_disproves_it():
     statements.disprove(KEYS[2])
     statements.settle()
     assert not statements.general(KEYS[2], refusal(KEYS[2]))
-
-
-def test_the_number_of_a_node_is_none_of_a_version():
-    statements = Statements()
-    words = lambda op, at: f'unsupported: node #{at} "{op}_{at}" Unimplemented({op})'  # noqa: E731
-    for number, key in enumerate(KEYS):
-        statements.add(key, words(key.operator, number))
-    statements.settle()
-    sin = SupportKey("direct", "Sin", "(float64)->float64")
-    assert statements.about_operator(sin, words("Sin", 12))
-    assert not statements.about_operator(sin, words("Sin", 12).replace("Sin)", "Sin-11)"))
