@@ -160,7 +160,8 @@ in place of truth values, the saturation of SIMD instructions, and comparisons t
 WIDER = (
     *(Deviation(dtype, "float32") for dtype in ("float16", "bfloat16")),
     *(Deviation(dtype, "int32") for dtype in ("int8", "uint8", "int16", "uint16")),
+    *(Deviation(dtype, FLUSHES) for dtype in ("float32", "float64")),
 )
-"""Types that compilers hold in wider ones and return so."""
-FLUSHED = tuple(Deviation(dtype, FLUSHES) for dtype in ("float32", "float64"))
-"""Subnormal numbers taken for 0, which every envelope admits: reported once, as a habit."""
+"""Types that compilers hold in wider ones and return so; and subnormal numbers taken for 0, which
+every envelope admits: reported once, as a habit.
+"""

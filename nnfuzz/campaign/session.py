@@ -113,7 +113,7 @@ def run_probes(
         finally:
             session.save_support()
         refused = {str(key): why for key, why in session.prober.refused().items()}
-        return replace(session.result(), refused=refused), session.prober.with_inferred()
+        return replace(session.result(), refused=refused), session.prober.tables
 
 
 def _try_again(store: Store, config: CampaignConfig, observer: Observer) -> None:
@@ -226,7 +226,7 @@ class Session:
         """Writes the support tables for later campaigns."""
         for label, path in self._paths.items():
             file = SupportFile(label, self._versions[label], self.prober.tables[label].entries)
-            self.cache.save(path, file, self.prober.answers.of(label))
+            self.cache.save(path, file)
 
     # -- compilers ----------------------------------------------------------------------------
 
@@ -300,9 +300,7 @@ class Session:
         self._paths = {}
         for spec in config.backends:
             label, adapter = spec.label, self.registry.get(spec.name)
-            self._paths[label] = path = self.cache.path(spec, self._versions[label], basis)
-            for (key, instance), known in self.cache.load(path).items():
-                answers.add(label, key, instance, known)
+            self._paths[label] = self.cache.path(spec, self._versions[label], basis)
             usual = config.levels or adapter.default_levels()
             levels[label] = usual if self.thorough else usual[:1]
             # Without learning, a campaign could not find out that a table is wrong.

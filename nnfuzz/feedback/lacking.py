@@ -15,7 +15,6 @@ import numpy as np
 from nnfuzz.backend.outcome import Outcome
 from nnfuzz.feedback.probe import by_turns, named_in
 from nnfuzz.feedback.support import (
-    CONFIRMED,
     INSTANCES,
     OK,
     UNSUPPORTED,
@@ -34,6 +33,8 @@ Make = Callable[[SupportKey, int], Instance | None]
 """The n-th instance of a signature; None if there is none."""
 Run = Callable[[bytes, Mapping[str, np.ndarray]], Outcome | None]
 """Runs a model; None once time is up."""
+CONFIRMED = 3
+"""So many signatures that are refused in the same words prove that one instance is enough."""
 TOGETHER = 64
 """Most operators in one model."""
 

@@ -34,9 +34,7 @@ from nnfuzz.feedback.support import (
     UNSUPPORTED,
     ProbeAnswer,
     ProbeAnswers,
-    Statements,
     Support,
-    SupportEntry,
     VersionedKeys,
     answer_of,
     telling_line,
@@ -75,7 +73,6 @@ class Prober:
         self.spent = 0
         self.levels = levels
         self.tables = {name: Support(name) for name in levels}
-        self._statements = {name: Statements() for name in levels}
         self.keys = keys
         self.answers = answers or ProbeAnswers()
         self._keep = keep
@@ -208,16 +205,10 @@ class Prober:
 
     def _apply(self, name: str, key: SupportKey, answer: ProbeAnswer) -> bool:
         """Records a backend's answer; returns whether a decision needs another probe."""
-        statements, table = self._statements[name], self.tables[name]
+        table = self.tables[name]
         others = (table.entries.get(other) for other in self._by_signature.get(key.signature, ()))
         general = any(entry is not None and entry.refused for entry in others)
-        general = general or statements.general(key, answer.message)
-        if answer.kind == UNSUPPORTED:
-            statements.add(key, answer.message)
-        undecided = table.add_answer(key, answer, 1 if general else INSTANCES)
-        if answer.kind == OK:
-            statements.disprove(key)
-        return undecided
+        return table.add_answer(key, answer, 1 if general else INSTANCES)
 
     def _bad(self, key: SupportKey) -> bool:
         entries = (table.entries.get(key) for table in self.tables.values())
@@ -233,15 +224,12 @@ class Prober:
         before: see `ask`.
         """
         wanted: dict[SupportKey, None] = {}
-        for statements in self._statements.values():
-            statements.settle()
         keyed = [(test, self._versions.of_test(test.items, test.exporter)) for test in tests]
         for test, keys in keyed:
             for name, levels in test.outcomes.items():
                 kinds = {outcome.kind for outcome in levels.values()}
                 if kinds and name in self.tables and kinds.issubset(_RAN):
                     self.tables[name].add_run(keys)
-                    self._statements[name].disprove(*keys)
         for test, keys in keyed:
             for name, levels in test.outcomes.items():
                 refusals = [o.message for o in levels.values() if o.kind == OutcomeKind.UNSUPPORTED]
@@ -280,9 +268,6 @@ class Prober:
         for name in names:
             if self.tables[name].undecided([key]):
                 self._apply(name, key, ProbeAnswer(UNSUPPORTED, message))
-            elif not self.tables[name].entries[key].refused:
-                self._statements[name].add(key, message)
-                self._statements[name].disprove(key)
 
     # -- the tables for generation ------------------------------------------------------------
 
@@ -290,7 +275,7 @@ class Prober:
         """Signatures that some backend refuses, with "backend: why"."""
         reasons = {
             key: f"{name}: {why}"
-            for name, table in self.with_inferred().items()
+            for name, table in self.tables.items()
             for key, why in table.refused().items()
         }
         for name, claims in self._claims.items():
@@ -305,21 +290,6 @@ class Prober:
         """Refused keys, and the signatures that claims among them stand for."""
         refused = {*refused}
         return refused.union(*(self._claimed[key] for key in refused & self._claimed.keys()))
-
-    def with_inferred(self) -> dict[str, Support]:
-        """The tables by backend, with what follows for older versions of operators."""
-        tables = {}
-        for name, table in self.tables.items():
-            lacking = [key for key in table.refused() if self._runs(table, key)]
-            older = (k for key in lacking for k in table.undecided(self._versions.older(key)))
-            inferred = {key: SupportEntry(UNSUPPORTED, "as at a newer version") for key in older}
-            tables[name] = Support(name, {**table.entries, **inferred})
-        return tables
-
-    def _runs(self, table: Support, key: SupportKey) -> bool:
-        """Whether a version of an operator ran with some dtypes."""
-        others = (k for k in self._of_operator[key.operator] if k.exporter == key.exporter)
-        return any(k in table.entries and table.entries[k].status == OK for k in others)
 
     def left(self, refused: Collection[SupportKey]) -> set[SupportKey]:
         """The signatures, without exporters, that some exporter is left for."""

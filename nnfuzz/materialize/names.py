@@ -86,11 +86,11 @@ def _drop_loops(graph: onnx.GraphProto) -> bool:
 
 def put_before(prefix: str, graph: onnx.GraphProto) -> None:
     """Puts a prefix before the names of all nodes and values, also in sub-graphs."""
-    names = {value.name for value in (*graph.input, *graph.initializer)}
+    names = {value.name: prefix + value.name for value in (*graph.input, *graph.initializer)}
     for node in (node for part in graphs(graph) for node in part.node):
-        names |= {*node.input, *node.output} - {""}
+        names |= {name: prefix + name for name in (*node.input, *node.output) if name}
         node.name = prefix + node.name
-    _rename(graph, {name: prefix + name for name in names})
+    _rename(graph, names)
 
 
 def _rename(graph: onnx.GraphProto, names: dict[str, str]) -> None:

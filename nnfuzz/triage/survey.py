@@ -20,16 +20,7 @@ import ml_dtypes
 import numpy as np
 
 from nnfuzz.backend.contract import Backend, OutputError
-from nnfuzz.backend.numeric import (
-    CONSIDERED,
-    FLUSHED,
-    FLUSHES,
-    NO_NAN,
-    SATURATES,
-    TF32,
-    WIDER,
-    Deviation,
-)
+from nnfuzz.backend.numeric import CONSIDERED, FLUSHES, NO_NAN, SATURATES, TF32, WIDER, Deviation
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.runner import AdapterFault, BackendRunner
 from nnfuzz.backend.target import ONNX
@@ -60,15 +51,14 @@ def survey(run: Run) -> tuple[Deviation, ...]:
     the elementary operators that the compiler takes.
     """
     habits: list[Deviation] = []
-    every = (*CONSIDERED, *WIDER, *FLUSHED)
+    every = (*CONSIDERED, *WIDER)
     for dtype in dict.fromkeys(habit.dtype for habit in every):
         considered = [habit for habit in every if habit.dtype == dtype]
         ways = (TF32, SATURATES, NO_NAN, FLUSHES)
         rounding = [habit for habit in considered if habit.to not in ways]
         operators = LOGICAL if dtype == DType.BOOL.value else OPERATORS
         habits += _observed(run, rounding, operators, _numbers(dtype))
-        if Deviation(dtype, SATURATES) in considered:
-            habit = Deviation(dtype, SATURATES)
+        if (habit := Deviation(dtype, SATURATES)) in considered:
             habits += _observed(run, [habit], ("Add",), _limits(dtype), addend=1)
         as_wide = not any(habit.dtype == dtype for habit in habits)
         if (habit := Deviation(dtype, TF32)) in considered and as_wide:

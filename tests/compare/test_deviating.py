@@ -6,7 +6,8 @@ import pytest
 from nnfuzz.backend.numeric import CONSIDERED, FLUSHES, SATURATES, Deviation
 from nnfuzz.base.reading import read
 from nnfuzz.base.writing import as_json
-from nnfuzz.compare.deviating import explains, explanation
+from nnfuzz.compare.deviating import beside_habits, explains, explanation
+from nnfuzz.compare.mismatch import MismatchKind
 from nnfuzz.compare.reference import reference
 from nnfuzz.compare.verdict import judge
 from nnfuzz.ir.dtypes import DType
@@ -184,3 +185,12 @@ def test_subnormal_numbers_taken_for_0_are_no_mismatch_whatever_reads_them(chain
         outputs = {name: reference(zero, right)[name].numpy().astype(np.float32)}
     assert not judge(graph, params, {"it": outputs}).mismatches["it"]
     assert explains([Deviation("float32", FLUSHES)], graph, params, outputs)
+
+
+def test_wrong_values_in_the_dtype_of_a_habit_are_wrong_values(chain):
+    graph, params, name = chain(X, "Exp")
+    for factor, kind in ((1.0, MismatchKind.DTYPE), (1.5, MismatchKind.VALUE)):
+        outputs = {name: np.exp(X.astype(np.float32)) * np.float32(factor)}
+        told = judge(graph, params, {"it": outputs}).mismatches["it"]
+        assert [m.kind for m in beside_habits([F32], graph, params, outputs, told)] == [kind]
+        assert beside_habits([I32], graph, params, outputs, told) == told

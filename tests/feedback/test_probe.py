@@ -8,7 +8,6 @@ from nnfuzz.backend.outcome import Brief, Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
 from nnfuzz.feedback.probe import Prober, by_turns
 from nnfuzz.feedback.support import (
-    CONFIRMED,
     INSTANCES,
     OK,
     UNSUPPORTED,
@@ -170,25 +169,6 @@ def test_refusals_of_the_campaign_are_answers(prober):
     no_where = test(("unsupported", "no Where"), signatures=SIGNATURES[2:])
     assert prober.learn([no_where] * INSTANCES, 32) == 0
     assert prober.refused()[KEYS[2]] == "toy: unsupported in a test: no Where"
-
-
-def test_a_run_disproves_the_words_of_an_earlier_refusal(prober):
-    prober.learn([test(("unsupported", "no Add"), signatures=SIGNATURES[:1])] * 2, 16, 0)
-    prober.learn([test(("ok", ""), signatures=SIGNATURES[:1])], 16, 0)
-    statements = prober._statements["toy"]
-    assert statements._disproved and not statements._pending
-
-
-def test_one_refusal_is_enough_where_the_words_held_for_other_signatures():
-    said = [Outcome(OutcomeKind.UNSUPPORTED, Stage.IMPORT, Target("toy"), message="no such kernel")]
-    keys = [key(f"Op{n}(int8)->int8", "direct") for n in range(CONFIRMED + 2)]
-    prober = prober_of(keys)
-    prober.ask(keys[:CONFIRMED])
-    answer(prober, *[said] * INSTANCES * CONFIRMED)
-    prober.learn([], 16)
-    prober.ask(keys[CONFIRMED:-1], 16)
-    answer(prober, said)
-    assert prober.refused().keys() == {*keys[:-1]} and prober.idle
 
 
 def test_a_signature_is_probed_with_another_exporter_where_one_is_refused():
