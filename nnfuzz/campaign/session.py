@@ -313,8 +313,8 @@ class Session:
         return Prober(levels, keys, answers, self.store.probes.add, claims)
 
     def _lacking(self, label: str, keys: Sequence[SupportKey]) -> dict[SupportKey, str]:
-        """Asks a compiler without a table for as many signatures as there are tests, in models of
-        many operators; returns what it refuses, with the reasons. A later session knows it.
+        """Asks a compiler without a table for two signatures per test, in models of many operators;
+        returns what it refuses, with the reasons. A later session knows it.
         """
         config, place = self.config, f"lacking {label}"
         if (known := self.store.meta_as(dict[str, str], place, None)) is not None:
@@ -340,7 +340,7 @@ class Session:
         exporter = exporter_of(keys[0].exporter)
         older = sorted(keys, key=lambda key: opset_of(key.exporter))
         newest = {k.signature: k for k in older if exporter_of(k.exporter) == exporter}
-        found = lacking([*newest.values()], make, run, config.tests_limit or EARLY)
+        found = lacking([*newest.values()], make, run, 2 * (config.tests_limit or EARLY))
         self.store.set_meta(place, {str(key): why for key, why in found.items()})
         return found
 

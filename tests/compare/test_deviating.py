@@ -194,3 +194,11 @@ def test_wrong_values_in_the_dtype_of_a_habit_are_wrong_values(chain):
         told = judge(graph, params, {"it": outputs}).mismatches["it"]
         assert [m.kind for m in beside_habits([F32], graph, params, outputs, told)] == [kind]
         assert beside_habits([I32], graph, params, outputs, told) == told
+
+
+def test_a_gate_that_is_flushed_on_the_way_may_be_0(build):
+    builder = build(x=np.array([2.0**-126], np.float32), y=np.array([-(2.0**20)], np.float32))
+    name = builder.add("SwiGLU", "x", "y", alpha=1)
+    graph, params = builder.done(name)
+    outputs = {name: np.array([-0.0], np.float32)}
+    assert not judge(graph, params, {"it": outputs}).mismatches["it"]
