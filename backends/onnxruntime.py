@@ -57,19 +57,9 @@ _LEVELS = {
     "O3": "ORT_ENABLE_ALL",
 }
 # Messages, of several error codes, with which ONNX Runtime refuses a model.
-_UNSUPPORTED = (
-    "NOT_IMPLEMENTED",
-    "Could not find an implementation for",
-    "is under development and support for this is limited",
-    "Unsupported model IR version",
-    "not supported",
-    "not currently supported",
-    "mode only supports",
-    "does not support double yet",
-    "is not a registered function/op",
-    "Unsupported value attribute datatype",
-    "Unsupported data type: ",
-)
+_OTHER_DTYPE = re.compile(r"\bType '\w+\(\w+\)' of input parameter \(\S+\) of operator \(\w+\)")
+"""What an older release says of a dtype that a contributed operator has had later."""
+_LIMITED = "is under development and support for this is limited"
 _CODE = re.compile(r"^\[\w+\] : \w+ : \w+ : ")
 _OPTIONAL = re.compile(r"\boptional\((\w+\(\w+\))\)")
 _INFERENCE = re.compile(r"Op \((\w+)\) \[\w*InferenceError\]|InferenceError")
@@ -377,10 +367,8 @@ class OnnxRuntime(Backend):
 
 
 def _kind(error: CompilerError, subject: str) -> ComplaintKind:
-    theirs = error.error_type.startswith("onnxruntime")
-    if error.error_type.endswith((".NotImplemented", "NotImplementedError")) or (
-        theirs and any(text in error.message for text in _UNSUPPORTED)
-    ):
+    refuses = read_complaint(error).kind is ComplaintKind.UNSUPPORTED
+    if refuses or _LIMITED in subject or _OTHER_DTYPE.search(subject):
         return ComplaintKind.UNSUPPORTED
     wrong = _INFERENCE.search(subject) or _PLANNED.search(subject)
     return ComplaintKind.TYPE if wrong else ComplaintKind.ERROR

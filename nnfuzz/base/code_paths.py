@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 
 PLUGIN = "nnfuzz_plugin_"
@@ -40,14 +41,8 @@ class CodePaths:
     @classmethod
     def here(cls) -> CodePaths:
         """Those of this process, with the plug-in files that it has imported."""
-        own: list[str] = []
-        adapters: list[str] = []
-        for name in [name for name in list(sys.modules) if name.startswith(_PACKAGE)]:
-            if name.partition(".")[0] == _PACKAGE:
-                own += getattr(sys.modules[name], "__path__", ())
-            elif name.startswith(PLUGIN):
-                adapters.append(str(sys.modules[name].__file__))
-        return cls(tuple(dict.fromkeys(own)), tuple(adapters), short_here())
+        own, adapters = _imported(len(sys.modules), next(reversed(sys.modules)))
+        return cls(own, adapters, short_here())
 
     def with_adapter(self, files: Iterable[str]) -> CodePaths:
         """These, and the files of an adapter."""
@@ -80,6 +75,21 @@ class CodePaths:
         pattern = rf"(?<![\w/.~-])({'|'.join(longest)})/"
         text = re.sub(pattern, lambda match: folders[match[1]], text) if longest else text
         return _OF_A_MODEL.sub(MODEL_FOLDER, text)
+
+
+@lru_cache(maxsize=1)
+def _imported(count: int, latest: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The folders of nnfuzz's packages and the files of plug-ins among the imported modules, of
+    which there are `count`; they are looked at again once there are more.
+    """
+    own: list[str] = []
+    adapters: list[str] = []
+    for name in [name for name in list(sys.modules) if name.startswith(_PACKAGE)]:
+        if name.partition(".")[0] == _PACKAGE:
+            own += getattr(sys.modules[name], "__path__", ())
+        elif name.startswith(PLUGIN):
+            adapters.append(str(sys.modules[name].__file__))
+    return tuple(dict.fromkeys(own)), tuple(adapters)
 
 
 def short_here() -> dict[str, str]:

@@ -1,9 +1,10 @@
-"""Inputs and outputs of a model that are maps or texts.
+"""Inputs and outputs of a model that are maps or texts, and inputs that a graph holds as constants.
 
 The graph of a test case has tensors of numbers at its ends, and so have its inputs and its expected
 outputs. The file may have them written as strings (nnfuzz.vary.rewrite.spelling): such an input or
-output says in its `doc_string` which tensor it packs. What a ZipMap makes packs the matrix that it
-reads. Between the two stand `packed` and `unpacked`, which a backend's program is wrapped with
+output says in its `doc_string` which tensor it packs, and an input that stands for a constant says
+its numbers there. What a ZipMap makes packs the matrix that it reads. Between the two stand
+`packed` and `unpacked`, which a backend's program is wrapped with
 (nnfuzz.backend.contract.Executable).
 """
 
@@ -31,32 +32,37 @@ class PackingError(ValueError):
 
 class PackingKind(StrEnum):
     """TEXT: a tensor of strings, the decimal numbers of a tensor of integers. MAPS: a sequence of
-    maps, one for each row of a matrix.
+    maps, one for each row of a matrix. NUMBERS: always the same numbers.
     """
 
     MAPS = "map_type"
     TEXT = "tensor_type"
+    NUMBERS = "numbers"
 
 
 @dataclass(frozen=True)
 class PackedValue:
     """An input or output of the file that packs a tensor.
 
-    tensors: its shape by its name. dtype: of the tensor, by its name in NumPy. keys: of maps, by
-    column.
+    tensors: its shape by its name; none of NUMBERS. dtype: of the tensor, by its name in NumPy.
+    keys: of maps, by column. numbers: a list, nested as deep as the rank; of NUMBERS only.
     """
 
     kind: PackingKind
     dtype: str
     tensors: Mapping[str, Shape]
     keys: tuple[int | str, ...] = ()
+    numbers: Any = None
 
     @property
     def doc_string(self) -> str:
-        return _PREFIX + json.dumps([self.dtype, self.tensors])
+        return _PREFIX + json.dumps([self.dtype, self.tensors, self.numbers])
 
-    def packed(self, array: np.ndarray) -> Any:
-        """The value for a compiler: a list of dicts, or an array of str objects."""
+    def packed(self, *arrays: np.ndarray) -> Any:
+        """The value for a compiler: a list of dicts, an array of str objects, or of numbers."""
+        if self.kind is PackingKind.NUMBERS:
+            return np.array(self.numbers, self.dtype)
+        (array,) = arrays
         if self.kind is PackingKind.MAPS:
             return [dict(zip(self.keys, row)) for row in array]
         return array.astype(str).astype(object)
@@ -105,12 +111,16 @@ def _zipped(node: NodeProto) -> PackedValue:
 
 
 def _packed_value(value: ValueInfoProto) -> PackedValue | None:
-    if value.type.tensor_type.elem_type != _STRING or not value.doc_string.startswith(_PREFIX):
+    if not value.doc_string.startswith(_PREFIX):
         return None
+    is_text = value.type.tensor_type.elem_type == _STRING
     try:
-        dtype, shapes = json.loads(value.doc_string.removeprefix(_PREFIX))
-        tensors = {str(name): tuple(map(int, shape)) for name, shape in shapes.items()}
-        return PackedValue(PackingKind.TEXT, np.dtype(dtype).name, tensors)
+        dtype, shapes, numbers = json.loads(value.doc_string.removeprefix(_PREFIX))
+        if is_text:
+            tensors = {str(name): tuple(map(int, shape)) for name, shape in shapes.items()}
+            return PackedValue(PackingKind.TEXT, np.dtype(dtype).name, tensors)
+        name = np.array(numbers, dtype).dtype.name
+        return None if shapes else PackedValue(PackingKind.NUMBERS, name, {}, numbers=numbers)
     except (ValueError, TypeError, AttributeError):  # by somebody else
         return None
 
@@ -166,5 +176,5 @@ def unpacked(packing: Packing, returned: Mapping[str, Any]) -> dict[str, Any]:
     arrays = {name: value for name, value in returned.items() if name not in packing}
     for name, value in packing.items():
         if returned.get(name) is not None:
-            arrays |= dict.fromkeys(value.tensors, value.unpacked(name, returned[name]))
+            arrays |= {part: value.unpacked(name, returned[name]) for part in value.tensors}
     return arrays

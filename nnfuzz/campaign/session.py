@@ -173,12 +173,10 @@ class Session:
             keep_releases(store, config, self.registry)
         if not self.thorough:
             note(_first_steps(config))
-        if not (self.thorough or config.case.invalid):
+        if not config.case.invalid:
             self._ask_for_habits()  # lanes import PyTorch meanwhile
         vocabulary = self._vocabulary()
         self.prober = self._prober(vocabulary)
-        if self.thorough and any(self.prober.backends(Probe(k, 0)) for k in self.prober.newest):
-            self._ask_for_habits()
         by_design = {s.label: declared(self.registry.get(s.name)) for s in config.backends}
         self.recorder = Recorder(
             store,
@@ -314,11 +312,9 @@ class Session:
 
     def _lacking(self, label: str, keys: Sequence[SupportKey]) -> dict[SupportKey, str]:
         """Asks a compiler without a table for two signatures per test, in models of many operators;
-        returns what it refuses, with the reasons. A later session knows it.
+        returns what it refuses, with the reasons.
         """
-        config, place = self.config, f"lacking {label}"
-        if (known := self.store.meta_as(dict[str, str], place, None)) is not None:
-            return {SupportKey.parse(key): why for key, why in known.items()}
+        config = self.config
         (runner,) = (own for own in self.runners if own.name == label)
         level = (config.levels or runner.backend.default_levels())[0]
         until = time.monotonic() + config.first_seconds
@@ -340,9 +336,7 @@ class Session:
         exporter = exporter_of(keys[0].exporter)
         older = sorted(keys, key=lambda key: opset_of(key.exporter))
         newest = {k.signature: k for k in older if exporter_of(k.exporter) == exporter}
-        found = lacking([*newest.values()], make, run, 2 * (config.tests_limit or EARLY))
-        self.store.set_meta(place, {str(key): why for key, why in found.items()})
-        return found
+        return lacking([*newest.values()], make, run, 2 * (config.tests_limit or EARLY))
 
     # -- findings -----------------------------------------------------------------------------
 
@@ -392,6 +386,4 @@ def _flat(
 def _first_steps(config: CampaignConfig) -> str:
     """A sentence on the work before and beside the first tests, with its limits."""
     within = f" (for at most {config.first_seconds:.0f} s)" if config.timed else ""
-    probes = ", and beside them probes of what it supports" if config.probe else ""
-    begins = f"begins with elementary models, which show how a compiler rounds{within}"
-    return f"{begins}; then tests{probes}"
+    return f"begins with elementary models, which show how a compiler rounds{within}; then tests"

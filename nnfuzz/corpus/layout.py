@@ -17,6 +17,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,9 @@ from nnfuzz.base.untrusted import (
     read_json,
     read_npz,
 )
+from nnfuzz.ir.sizes import by_copy, from_copies
 from nnfuzz.ir.view import GraphView
+from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.identity import Numbered, TestId, parse_id
 
@@ -145,7 +148,8 @@ class TestFolder:
         return next(self.cases(), None)
 
     def cases(self) -> Iterator[TestCase]:
-        """Yields the test case of each data set; none if nnfuzz has not written the folder.
+        """Yields the test case of each data set, or the one of which all data sets are calls; none
+        if nnfuzz has not written the folder.
 
         Raises: NotTensors, Unreadable.
         """
@@ -167,8 +171,10 @@ class TestFolder:
             exporter=data.exporter,
             opset=data.opset,
         )
-        for data_set in self.data_sets():
-            yield replace(case, inputs=dict(data_set.inputs), expected=dict(data_set.outputs))
+        sets = self.data_sets()
+        for part in [sets] if case.exporter == DYNAMIC else [[own] for own in sets]:
+            fed, expected = (from_copies(map(attrgetter(n), part)) for n in ("inputs", "outputs"))
+            yield replace(case, inputs=fed, expected=expected)
 
 
 def find_tests(root: str | Path) -> list[TestFolder]:
@@ -210,7 +216,8 @@ test_name.__test__ = False  # type: ignore[attr-defined]
 
 
 def write_test(parent: Path, case: TestCase | Entry, name: str = "") -> Path:
-    """Writes the folder of one test, completely or not at all; equal tests give equal bytes.
+    """Writes the folder of one test, completely or not at all; equal tests give equal bytes. Each
+    call of the model has a data set of its own.
 
     name: of the folder; by default that of the test case.
 
@@ -219,8 +226,8 @@ def write_test(parent: Path, case: TestCase | Entry, name: str = "") -> Path:
     """
     entry = case if isinstance(case, Entry) else Entry(case)
     case, name = entry.case, name or test_name(entry.case.id)
-    names, arrays = interface(case.model), (case.inputs, case.expected)
-    for kind, wanted, have in zip(("inputs", "outputs"), names, arrays):
+    names, calls = interface(case.model), _calls(case)
+    for kind, wanted, have in zip(("inputs", "outputs"), names, calls[0]):
         if missing := [end for end in wanted if end not in have]:
             raise Unreadable(f"{name}: the case has no {kind} {', '.join(missing)}")
     with atomic_folder(parent / name) as made:
@@ -229,12 +236,20 @@ def write_test(parent: Path, case: TestCase | Entry, name: str = "") -> Path:
         (made / WEIGHTS).write_bytes(npz_bytes(case.weights))
         if entry.whole is not None:
             _write_tolerances(made, entry.whole, entry.tolerances)
-        data = made / f"{DATA_SET}0"
-        data.mkdir()
-        for stem, wanted, have in zip(("input", "output"), names, arrays):
-            for place, end in enumerate(wanted):
-                (data / f"{stem}_{place}.pb").write_bytes(tensor_bytes(end, have[end]))
+        for number, arrays in enumerate(calls):
+            data = made / f"{DATA_SET}{number}"
+            data.mkdir()
+            for stem, wanted, have in zip(("input", "output"), names, arrays):
+                for place, end in enumerate(wanted):
+                    (data / f"{stem}_{place}.pb").write_bytes(tensor_bytes(end, have[end]))
     return parent / name
+
+
+def _calls(case: TestCase) -> list[tuple[Mapping[str, np.ndarray], Mapping[str, np.ndarray]]]:
+    """The inputs and expected outputs of each call."""
+    if case.exporter != DYNAMIC:
+        return [(case.inputs, case.expected)]
+    return list(zip(case.fed, by_copy(case.expected), strict=True))
 
 
 def _about(case: TestCase) -> dict[str, object]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -19,6 +20,8 @@ from nnfuzz.compare.envelope import Envelope
 from nnfuzz.corpus.layout import Entry, Tolerance
 from nnfuzz.corpus.producers import MakeEntry
 from nnfuzz.ir.dtypes import plain
+from nnfuzz.ir.sizes import name_and_copy
+from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.sandbox.job import Report, Service, does
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.producer import Producer
@@ -52,9 +55,12 @@ class CorpusService(Service):
         bounds = enclosure(graph, {**case.inputs, **case.weights}, case.expected).envelopes
         if why := why_unfit(bounds):
             return NotProduced(case.id, why, f"its outputs are {why}", graph=case.graph)
-        radii = {name: Radii.of(own, case.expected[name]) for name, own in bounds.items()}
-        each = {name: own.fit() for name, own in radii.items()}
-        return Entry(case, each, Radii.merged(radii.values()).fit())
+        radii: dict[str, list[Radii]] = {}
+        for name, own in bounds.items():
+            stem = name_and_copy(name)[0] if case.exporter == DYNAMIC else name
+            radii.setdefault(stem, []).append(Radii.of(own, case.expected[name]))
+        each = {name: Radii.merged(own).fit() for name, own in radii.items()}
+        return Entry(case, each, Radii.merged(chain(*radii.values())).fit())
 
 
 def corpus_service(seed: int, config: Mapping[str, Json], cache: str = "") -> CorpusService:

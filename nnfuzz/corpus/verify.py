@@ -31,6 +31,7 @@ from nnfuzz.corpus.results import BAD, LevelResult, Status
 from nnfuzz.experiment.compilers import examine
 from nnfuzz.experiment.result import Result, Workbench
 from nnfuzz.ir.dtypes import is_floating
+from nnfuzz.ir.sizes import at_size, from_copies, name_and_copy
 from nnfuzz.records.observer import Steps
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.client import ProducerClient, ProducerError
@@ -151,11 +152,14 @@ def _by_envelope(test: TestFolder, result: Result) -> list[LevelResult]:
 def _by_tolerance(
     test: TestFolder, runner: BackendRunner, levels: Sequence[str]
 ) -> Iterator[list[LevelResult]]:
-    """The results of each data set."""
-    model, tolerances = test.model(), test.tolerances()
-    for data_set in test.data_sets():
-        outcomes = runner.run(model, data_set.inputs, levels)
-        yield [_result(test, o, output_differences(data_set, o, tolerances)) for o in outcomes]
+    """The results of all data sets, which are calls of one program, or of each of them by itself
+    where the names of the model's inputs look like those of calls.
+    """
+    model, tolerances, sets = test.model(), test.tolerances(), test.data_sets()
+    odd = any(name_and_copy(name)[1] for name in sets[0].inputs) or not sets[0].inputs
+    for calls in [[own] for own in sets] if odd else [sets]:
+        outcomes = runner.run(model, from_copies(own.inputs for own in calls), levels)
+        yield [_result(test, o, output_differences(calls, o, tolerances)) for o in outcomes]
 
 
 def _worst(results: Sequence[LevelResult]) -> LevelResult:
@@ -169,16 +173,17 @@ def _worst(results: Sequence[LevelResult]) -> LevelResult:
 
 
 def output_differences(
-    data_set: DataSet, outcome: Outcome, tolerances: Tolerances = NO_TOLERANCES
+    calls: Sequence[DataSet], outcome: Outcome, tolerances: Tolerances = NO_TOLERANCES
 ) -> list[str]:
-    """One line for each wrong output; none if the outcome has no outputs."""
+    """One line for each wrong output of each call; none if the outcome has no outputs."""
     if outcome.outputs is None:
         return []
     lines = []
-    for name, expected in data_set.outputs.items():
-        wrong = output_difference(expected, outcome.outputs.get(name), tolerances.of(name))
-        if wrong:
-            lines.append(f"{data_set.name}, {name}: {wrong}")
+    for number, data_set in enumerate(calls):
+        for name, expected in data_set.outputs.items():
+            actual = outcome.outputs.get(at_size(name, number))
+            if wrong := output_difference(expected, actual, tolerances.of(name)):
+                lines.append(f"{data_set.name}, {name}: {wrong}")
     return lines
 
 

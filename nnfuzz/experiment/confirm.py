@@ -16,7 +16,7 @@ from nnfuzz.backend.complaint import read_complaint
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.runner import RunnerError
 from nnfuzz.backend.target import DIRECT, EXPORTED, MODULE
-from nnfuzz.experiment.judge import Judge, doubtful, same_outputs
+from nnfuzz.experiment.judge import Judge, doubtful, lost, same_outputs
 from nnfuzz.experiment.result import FLAKY, Compilers, Event, Run, Workbench
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
@@ -67,6 +67,7 @@ def repeated(
             if isinstance(answer, RunnerError):
                 judge.log.fault("confirm", str(answer), run.backend)
                 continue
+            answer = lost([*outcomes, *answer])[len(outcomes) :]
             doubt.tried += 1
             doubt.repeated += _again(judge, doubt.failure, outcomes, answer)
             doubt.again += answer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import zlib
 from collections.abc import Collection, Iterable, Sequence
@@ -24,6 +25,7 @@ from nnfuzz.triage.signature import Failure, HabitDetails
 
 OPAQUE = "Opaque"
 """The name of nnfuzz.operators.foreign.Opaque in a graph."""
+_RANK = re.compile(r"(\D*)(\d{1,3})")
 BLIND = "the model without the fault gets no further"
 """The message of an outcome that does not name the fault for which a model must be refused."""
 
@@ -115,6 +117,25 @@ def excused(outcomes: Sequence[Outcome]) -> list[Outcome]:
     return [
         replace(o, kind=OutcomeKind.UNSUPPORTED, message="the baseline is not right", outputs=None)
         if o.backend in faulty and not (o.baseline and o.kind is OutcomeKind.UNSUPPORTED)
+        else o
+        for o in outcomes
+    ]
+
+
+def lost(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """The outcomes; where a level refuses what a lower one computes, it fails: no model may be lost
+    on the way up. Levels are lower and higher if only a number at their end differs, as O0 and O3.
+    """
+    computed: dict[tuple[str, str], int] = {}
+    for o in outcomes:
+        if (rank := _RANK.fullmatch(o.level)) and o.kind in (OutcomeKind.OK, OutcomeKind.MISMATCH):
+            key = o.backend, rank[1]
+            computed[key] = min(int(rank[2]), computed.get(key, int(rank[2])))
+    return [
+        replace(o, kind=OutcomeKind.EXCEPTION)
+        if o.kind is OutcomeKind.UNSUPPORTED
+        and (rank := _RANK.fullmatch(o.level))
+        and computed.get((o.backend, rank[1]), int(rank[2])) < int(rank[2])
         else o
         for o in outcomes
     ]

@@ -24,6 +24,7 @@ from nnfuzz.experiment.judge import (
     comparable_share,
     excused,
     informed,
+    lost,
     with_mismatches,
 )
 from nnfuzz.experiment.result import DEATH, Compilers, Event, Log, Plan, Result, Run, Workbench
@@ -55,6 +56,8 @@ class Lane:
         log = Log()
         judge = Judge(case, plan, self.bench, log)
         outcomes = excused(judge.compared(self._run(case, plan, log)))
+        if not case.fault:
+            outcomes = lost(outcomes)
         self._explain_defaults(judge, outcomes)
         self._explain_calls(judge, outcomes)
         found = self._failures(case, judge, outcomes)

@@ -11,9 +11,8 @@ come to count at the same index, however long they take. There are at most
 `CampaignConfig.probes_before` of them.
 
 Exporters write operators in different ways, so keys name the exporter here. Where a backend refuses
-the models of one exporter, the next one is asked for, and then one refusal is enough. Where the
-opset is drawn, keys name a version of the operator as well (nnfuzz.feedback.support): the newest
-one is probed, older ones only where tests give reason to.
+the models of one exporter, one refusal of another's is enough. Where the opset is drawn, keys name
+a version of the operator as well (nnfuzz.feedback.support).
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cached_property
 from itertools import islice, zip_longest
 from types import MappingProxyType
 
@@ -101,12 +99,7 @@ class Prober:
     @property
     def newest(self) -> list[SupportKey]:
         """Of every signature the newest version with each exporter."""
-        return [key for keys in self._newest.values() for key in keys]
-
-    @cached_property
-    def _newest(self) -> dict[SupportKey, list[SupportKey]]:
-        """By signature, the keys of the newest version with each exporter."""
-        return {sig: self._versions.newest(keys) for sig, keys in self._by_signature.items()}
+        return [k for keys in self._by_signature.values() for k in self._versions.newest(keys)]
 
     @property
     def idle(self) -> bool:
@@ -128,13 +121,10 @@ class Prober:
         place = place_of(before - 1) + 1
         for key in keys:
             if key not in self._asked and self._undecided(key) and not self._bad(key):
-                self._ask_one(key, place)
+                self._asked.add(key)
+                self._open.add(key)
+                self._queue_up(Probe(key, 0, place))
                 place += _STRIDE
-
-    def _ask_one(self, key: SupportKey, place: int) -> None:
-        self._asked.add(key)
-        self._open.add(key)
-        self._queue_up(Probe(key, 0, place))
 
     def backends(self, probe: Probe) -> list[str]:
         """The backends that a probe is to be run on."""
@@ -183,9 +173,7 @@ class Prober:
             self._queue.append(probe)
 
     def _go_on(self, probe: Probe) -> None:
-        """Applies the answers; queues the next instance, or the signature with the next exporter
-        where no model of this one ran.
-        """
+        """Applies the answers; queues the next instance where it is needed."""
         self.spent += 1
         key, undecided = probe.key, False
         for name in self._undecided(key):
@@ -197,11 +185,6 @@ class Prober:
             self._queue_up(Probe(key, probe.instance + 1, probe.place + 1))
             return
         self._open.remove(key)
-        if self._bad(key):
-            others = self._newest[key.signature]
-            other = next((other for other in others if not self._bad(other)), None)
-            if other is not None and other not in self._asked:
-                self._ask_one(other, probe.place + 1)
 
     def _apply(self, name: str, key: SupportKey, answer: ProbeAnswer) -> bool:
         """Records a backend's answer; returns whether a decision needs another probe."""
@@ -217,11 +200,8 @@ class Prober:
     # -- tests of the campaign ----------------------------------------------------------------
 
     def learn(self, tests: Sequence[TestRow], before: int, most: int | None = None) -> int:
-        """Records the outcomes of tests, and requests at most that many signatures: those that
-        tests give reason to, then others of the operators that lack some signature. Returns how
-        many.
-
-        before: see `ask`.
+        """Records the outcomes of tests, and requests at most that many signatures that they give
+        reason to. Returns how many. before: see `ask`.
         """
         wanted: dict[SupportKey, None] = {}
         keyed = [(test, self._versions.of_test(test.items, test.exporter)) for test in tests]
@@ -236,18 +216,9 @@ class Prober:
                 if refusals:
                     names = [name] if name in self.tables else list(self.tables)
                     wanted.update(dict.fromkeys(self._suspects(keys, refusals, names)))
-        tables = self.tables.values()
-        lacking = dict.fromkeys(key.any_dtypes for table in tables for key in table.refused())
-        of_operators = (key for lack in lacking for key in self._of_operator[lack.operator])
-        likely = by_turns([key for key in of_operators if key.any_dtypes in lacking])
-        asked = self._new(dict.fromkeys((*wanted, *likely)), most)
-        self.ask(asked, before)
+        new = (key for key in wanted if key not in self._asked and self._undecided(key))
+        self.ask(asked := list(islice(new, most)), before)
         return len(asked)
-
-    def _new(self, keys: Iterable[SupportKey], most: int | None) -> list[SupportKey]:
-        """The signatures that are neither decided nor requested, or at most that many of them."""
-        new = (key for key in keys if key not in self._asked and self._undecided(key))
-        return list(islice(new, most))
 
     def _suspects(
         self, keys: Sequence[SupportKey], refusals: Sequence[str], names: Sequence[str]

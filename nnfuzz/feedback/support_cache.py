@@ -60,13 +60,6 @@ class SupportFile:
     def support(self) -> Support:
         return Support(self.backend, dict(self.entries))
 
-    def added(self, before: SupportFile | None) -> SupportFile:
-        """The file with the entries of an earlier one."""
-        entries = {**before.entries} if before else {}
-        entries |= {key: entry for key, entry in self.entries.items() if entry.status}
-        kept = {key: entry for key, entry in entries.items() if entry.status != FAILING}
-        return replace(self, entries=kept)
-
     def write(self, path: Path) -> None:
         """Replaces the file at a path, all or nothing. Raises: OSError."""
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -172,7 +165,11 @@ class SupportCache:
         """Adds to a file, which counts as the newest one even if it has all of it already; a folder
         that cannot be written costs no campaign.
         """
-        after = file.added(before := SupportFile.read(path))
+        before = SupportFile.read(path)
+        entries = {**before.entries} if before else {}
+        entries |= {key: entry for key, entry in file.entries.items() if entry.status}
+        kept = {key: entry for key, entry in entries.items() if entry.status != FAILING}
+        after = replace(file, entries=kept)
         with contextlib.suppress(OSError):
             if after == before:
                 os.utime(path)

@@ -31,7 +31,7 @@ from nnfuzz.findings.repro import (
 )
 from nnfuzz.findings.text import environment
 from nnfuzz.ir.dtypes import DType, plain
-from nnfuzz.ir.sizes import by_copy
+from nnfuzz.ir.sizes import from_copies
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.records.finding import Finding
 from nnfuzz.reduction.experiments import healed
@@ -233,7 +233,7 @@ def _calls(finding: Finding) -> str:
     case = finding.case
     if case.exporter != DYNAMIC:
         return ""
-    runs = by_copy(case.inputs)
+    runs = case.fed
     names = [n for n in runs[0] if len({part[n].shape for part in runs}) > 1]
     shapes = (", ".join(text.code(f"{n}{list(p[n].shape)}") for n in names) for p in runs)
     model = "has a symbolic dimension and " if names else ""
@@ -529,7 +529,7 @@ def reference_value(finding: Finding, wrong: WrongOutput) -> str:
         return ""
     try:
         with np.errstate(all="ignore"):
-            output = evaluated(case.model, case.inputs)[wrong.output]
-            return str(np.asarray(output)[tuple(wrong.worst.index)])
+            outputs = from_copies(evaluated(case.model, inputs) for inputs in case.fed)
+            return str(np.asarray(outputs[wrong.output])[tuple(wrong.worst.index)])
     except Exception:  # it is Python written operator by operator, and may raise anything
         return ""

@@ -66,13 +66,16 @@ def run(model, inputs, level):  # the compiler gets a model with external data a
 _PACKED = """
 
 run_packed = run
-INSIDE = {inside!r}  # maps and texts of the model, and the tensors in them
+INSIDE = {inside!r}  # maps and texts of the model with the tensors in them, and given numbers
 
 
 def run(model, inputs, level):
     inputs = {{**inputs}}
-    for name, (_, _, tensor, _) in INSIDE[0].items():
-        inputs[name] = inputs.pop(tensor).astype(str).astype(object)
+    for name, (kind, dtype, *tensor, given) in INSIDE[0].items():
+        if kind == "numbers":
+            inputs[name] = np.array(given, dtype)
+        else:
+            inputs[name] = inputs.pop(*tensor).astype(str).astype(object)
     outputs = {{**run_packed(model, inputs, level)}}
     for name, (kind, dtype, tensor, keys) in INSIDE[1].items():
         items = outputs.pop(name)
@@ -210,8 +213,8 @@ def _fitted(program: str, backend: Backend, case: TestCase) -> str:
     model = OnnxModel(case.model)
     packings = model.packed_inputs, model.packed_outputs
     inside = [
-        {n: (v.kind.name.lower(), v.dtype, *v.tensors, v.keys) for n, v in packing.items()}
-        for packing in packings
+        {n: (v.kind.name.lower(), v.dtype, *v.tensors, v.keys or v.numbers) for n, v in own.items()}
+        for own in packings
     ]
     return program + _PACKED.format(inside=inside) if any(inside) else program
 

@@ -74,6 +74,8 @@ class SearchConfig:
 
 DRAWS_ONLY = SearchConfig(restarts=2, steps=0, redraws=1, nudges=0)
 """Three draws suffice for nine of ten graphs; another graph costs less than a descent."""
+FURTHER = SearchConfig(restarts=2, draws=1, steps=0, redraws=0, nudges=0)
+"""For the inputs of a further call: a draw or two, since the weights are known to be good."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+import numpy as np
+
 from nnfuzz.ir.graph import Graph, GraphError, Node, Value
 from nnfuzz.ir.view import GraphView
 
@@ -88,6 +90,21 @@ def in_call(arrays: Mapping[str, T], copy: int) -> dict[str, T]:
 def from_copies(parts: Iterable[Mapping[str, T]]) -> dict[str, T]:
     """Inverse of `by_copy`."""
     return {at_size(name, k): item for k, part in enumerate(parts) for name, item in part.items()}
+
+
+def in_first_equal_call(
+    names: Iterable[str], calls: Iterable[Mapping[str, np.ndarray]]
+) -> dict[str, str]:
+    """By the name of a value, its name in the first call that has the same inputs, bit for bit.
+
+    calls: their inputs, by the names of the first copy.
+    """
+    known: dict[tuple[object, ...], int] = {}
+    first = [
+        known.setdefault(tuple((n, a.dtype, a.shape, a.tobytes()) for n, a in part.items()), k)
+        for k, part in enumerate(calls)
+    ]
+    return {n: at_size(stem, first[k]) for n in names for stem, k in [name_and_copy(n)]}
 
 
 def same_model(one: Graph, other: Graph) -> bool:

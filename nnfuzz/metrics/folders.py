@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from nnfuzz.backend.contract import Backend
-from nnfuzz.backend.registry import BackendRegistry, BackendSpec
-from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.reading import Unreadable
-from nnfuzz.base.untrusted import as_far_as, read_bytes
+from nnfuzz.base.untrusted import as_far_as
 from nnfuzz.ir.features import features
 from nnfuzz.ir.view import GraphView
 from nnfuzz.materialize.model_graph import model_graph
@@ -27,49 +23,23 @@ from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.records.config import ConfigError
 from nnfuzz.records.observer import Steps
 from nnfuzz.store.store import FILE, Store
-from nnfuzz.triage.survey import plain_model
-
-PLAIN_OPSET = 17
-"""Opset of the model whose build names the passes; every release takes it."""
 
 
 def compare_folders(
-    folders: Sequence[Path],
-    operators: Sequence[str],
-    registry: BackendRegistry,
-    backends: Sequence[BackendSpec],
-    steps: Steps,
+    folders: Sequence[Path], operators: Sequence[str], steps: Steps
 ) -> FolderComparison:
     """The measures of all folders, of ONNX models or of campaigns.
 
-    operators: those that are counted; all if empty. backends: compilers whose passes are
-    counted and listed; those of a campaign were recorded by it.
-    Raises: ConfigError for a folder without models, or a backend that reports no passes;
-    Unreadable, RunnerError.
+    operators: those that are counted; all if empty. Raises: ConfigError for a folder without
+    models; Unreadable.
     """
-    with ExitStack() as stack:
-        adapters = {str(spec): registry.get(spec.name) for spec in backends}
-        silent = [n for n, own in adapters.items() if own.changed_passes is Backend.changed_passes]
-        if silent:
-            raise ConfigError(f"{', '.join(silent)} does not report what its passes change")
-        runners = [stack.enter_context(BackendRunner(spec, registry)) for spec in backends]
-        counts = [_counted(folder, operators, runners, steps) for folder in folders]
-        passes = _known_passes(runners)
+    counts = [_counted(folder, operators, steps) for folder in folders]
     counted = [one for one, _ in counts]
     vocabulary = _vocabulary([known for _, known in counts], counted, operators)
-    return FolderComparison(counted, vocabulary, passes)
+    return FolderComparison(counted, vocabulary)
 
 
-def _known_passes(runners: Sequence[BackendRunner]) -> dict[str, list[str]]:
-    """By compiler, all passes that it runs at its most optimised level, where it names them."""
-    model = plain_model(PLAIN_OPSET)
-    named = {r.name: r.known_passes(model, r.backend.default_levels()[-1]) for r in runners}
-    return {name: known for name, known in named.items() if known is not None}
-
-
-def _counted(
-    folder: Path, only: Sequence[str], runners: Sequence[BackendRunner], steps: Steps
-) -> tuple[Counted, Vocabulary]:
+def _counted(folder: Path, only: Sequence[str], steps: Steps) -> tuple[Counted, Vocabulary]:
     """The measures of a folder, and the operators that it could have."""
     if (folder / FILE).exists():
         with Store.open(folder, write=False) as store:
@@ -77,37 +47,26 @@ def _counted(
     files = [folder] if folder.is_file() else sorted(filter(Path.is_file, folder.rglob("*.onnx")))
     if not files:
         raise ConfigError(f"{folder} holds no model: there is no file *.onnx in it, nor a campaign")
-    return _of_models(folder, files, only, runners, steps)
+    return _of_models(folder, files, only, steps)
 
 
 def _of_models(
-    folder: Path,
-    files: Sequence[Path],
-    only: Sequence[str],
-    runners: Sequence[BackendRunner],
-    steps: Steps,
+    folder: Path, files: Sequence[Path], only: Sequence[str], steps: Steps
 ) -> tuple[Counted, Vocabulary]:
     tally, left_out = Tally(only), dict[str, str]()
     with steps("models", len(files)) as advance:
         for file in files:
             try:
-                _add(tally, model_graph(file), _passes(runners, file))
+                _add(tally, model_graph(file))
             except (Unreadable, ValueError, TypeError) as error:
                 left_out[str(file)] = str(error).splitlines()[0] if str(error) else repr(error)
             advance(f"{len(left_out)} left out" if left_out else "")
     return Counted(_name(folder), tally, left_out), of_onnx()
 
 
-def _add(tally: Tally, graph: GraphView, passes: Mapping[str, Sequence[str]]) -> None:
+def _add(tally: Tally, graph: GraphView) -> None:
     nodes = tuple(node for node in graph.nodes if node.op != "Constant")
-    tally.add(features(replace(graph, nodes=nodes)), passes)
-
-
-def _passes(runners: Sequence[BackendRunner], file: Path) -> dict[str, list[str]]:
-    """The passes of each compiler that change the model; none of one that does not take it."""
-    data = read_bytes(file) if runners else b""
-    reported = {r.name: r.changed_passes(data, r.backend.default_levels()[-1]) for r in runners}
-    return {name: passes for name, passes in reported.items() if passes is not None}
+    tally.add(features(replace(graph, nodes=nodes)))
 
 
 def _of_campaign(folder: Path, store: Store, only: Sequence[str]) -> tuple[Counted, Vocabulary]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from nnfuzz.base.reading import JsonObject
 from nnfuzz.ir.features import Features
@@ -32,11 +32,9 @@ class Tally:
         """Operator -> how many nodes read an output of one."""
         self.pairs: set[tuple[str, str]] = set()
         self.chains: set[tuple[str, str, str]] = set()
-        self.passes: dict[str, Counter[str]] = defaultdict(Counter)
-        """Compiler -> pass -> graphs that it changed."""
 
-    def add(self, graph: Features, passes: Mapping[str, Collection[str]] | None = None) -> None:
-        """Adds a graph. passes: by compiler, those that changed the graph, as it wrote them."""
+    def add(self, graph: Features) -> None:
+        """Adds a graph."""
         only = self._only
         kept = {i for i, node in enumerate(graph.nodes) if not only or node.op in only}
         edges = [edge for edge in graph.edges if kept.issuperset(edge)]
@@ -57,8 +55,6 @@ class Tally:
             self.vertices[node.op].add(node.vertex)
             self.degrees[node.op].add(min(node.degree, DEGREES))
             self.fan_out[node.op].add(readers[place])
-        for compiler, written in (passes or {}).items():
-            self.passes[compiler].update(written)
 
 
 def _chains(edges: Collection[tuple[int, int]]) -> int:
@@ -119,7 +115,7 @@ class Measure:
 
 
 def measures(tally: Tally, vocabulary: Vocabulary) -> list[Measure]:
-    """Three counts, the eleven measures of Isra's evaluation, and the passes of each compiler."""
+    """Three counts, and the eleven measures of Isra's evaluation."""
     size, graphs = max(len(vocabulary), 1), max(tally.graphs, 1)
     of_ops = set(tally.operators) & set(vocabulary)
     inputs = sum(min(1.0, len(tally.degrees[op]) / vocabulary[op]) for op in of_ops)
@@ -140,10 +136,6 @@ def measures(tally: Tally, vocabulary: Vocabulary) -> list[Measure]:
         Measure("NOP", MEAN, tally.edges / graphs, "pairs of operators of a model"),
         Measure("NTR", MEAN, tally.triples / graphs, "triples of operators of a model"),
         Measure("NSA", MEAN, tally.settings / graphs, "shapes and attributes of a model"),
-        *(
-            Measure(f"passes of {name}", COUNT, len(fired), "that changed some model")
-            for name, fired in sorted(tally.passes.items())
-        ),
     ]
 
 
@@ -165,8 +157,6 @@ class FolderComparison:
 
     counted: Sequence[Counted]
     vocabulary: Vocabulary
-    known_passes: Mapping[str, Collection[str]] = field(default_factory=dict)
-    """All passes that each compiler reports."""
 
     def rows(self) -> list[tuple[Measure, list[str]]]:
         """Every measure that at least one folder has, with the figures of each; "" for none."""
@@ -180,22 +170,11 @@ class FolderComparison:
         present = {op for one in self.counted for op in one.tally.operators}
         return sorted(set(self.vocabulary) - present)
 
-    def idle_passes(self) -> dict[str, list[str]]:
-        """By compiler, the passes that it runs and that changed no model of any folder."""
-        fired = {
-            n: {p for one in self.counted for p in one.tally.passes[n]} for n in self.known_passes
-        }
-        return {
-            n: [p for p in known if p not in fired[n]] for n, known in self.known_passes.items()
-        }
-
     def to_json(self) -> JsonObject:
         return {
             "schema": SCHEMA,
             "vocabulary": len(self.vocabulary),
             "missing_operators": self.missing(),
-            "known_passes": {name: list(known) for name, known in self.known_passes.items()},
-            "idle_passes": self.idle_passes(),
             "folders": [self._of(one) for one in self.counted],
         }
 
@@ -204,6 +183,5 @@ class FolderComparison:
             "name": one.name,
             "measures": {m.name: m.value for m in measures(one.tally, self.vocabulary)},
             "operators": dict(one.tally.operators.most_common()),
-            "passes": {name: dict(c.most_common()) for name, c in sorted(one.tally.passes.items())},
             "left_out": dict(one.left_out),
         }

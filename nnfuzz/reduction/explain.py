@@ -292,7 +292,7 @@ def _shows(habit: Deviation, subject: Subject, truth: Envelopes, outputs: Arrays
         and not held(right.ref, dtype).all()
         and bool((np.abs(right.ref) <= most).all())
         for name, right in truth.items()
-        if right.dtype is DType(habit.dtype)
+        if name in outputs and right.dtype is DType(habit.dtype)
     )
 
 

@@ -30,6 +30,7 @@ from nnfuzz.compare.flip import PYTORCH
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.compare.verdict import judged
 from nnfuzz.ir.graph import Graph, pruned
+from nnfuzz.ir.sizes import in_first_equal_call
 from nnfuzz.materialize.exporters import all_exporters
 from nnfuzz.materialize.module import execute, tensors
 from nnfuzz.materialize.opsets import DYNAMIC, opset_range
@@ -151,14 +152,17 @@ class CaseBench:
         no criterion of the user decides.
         """
         graph = self.load(case)
-        if only:
-            graph = pruned(graph.values, graph.nodes, graph.inputs, graph.weights, only)
+        names, calls = only or graph.outputs, case.fed
+        once = in_first_equal_call(names, calls) if len(calls) > 1 else {n: n for n in names}
+        part = pruned(graph.values, graph.nodes, graph.inputs, graph.weights, once.values())
+        graph = pruned(graph.values, graph.nodes, graph.inputs, graph.weights, names)
         everything = {PYTORCH: case.expected, **outputs}
         groups: dict[str, list[Target]] = {}
         for target in everything:
             groups.setdefault(target.compiler, []).append(target)
         params = {**case.inputs, **case.weights}
-        bounds = enclosure(graph, params, case.expected, self.edges)
+        bounds = enclosure(part, params, case.expected, self.edges)
+        bounds = replace(bounds, envelopes={n: bounds.envelopes[once[n]] for n in names})
         if own := self.criterion:  # PyTorch need not meet it
             narrow = {name: own.narrowed(e) for name, e in bounds.envelopes.items()}
             bounds, groups = replace(bounds, envelopes=narrow), {}

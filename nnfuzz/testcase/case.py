@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from nnfuzz.backend.target import ONNX
+from nnfuzz.backend.target import ONNX, base_form
 from nnfuzz.base.reading import read
 from nnfuzz.base.writing import UNWRITTEN
-from nnfuzz.ir.sizes import at_one_size, in_call, of_call
+from nnfuzz.ir.sizes import at_one_size, by_copy, in_call, of_call
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.materialize.opsets import DYNAMIC, exporter_of, opset_of, writer
@@ -221,6 +221,12 @@ class TestCase:
         repeats = self.exporter == DYNAMIC and at_one_size(self.graph)
         graph = of_call(self.graph, 0) if repeats else self.graph
         return encode({"graph": graph.to_json()}, self.weights)
+
+    @property
+    def fed(self) -> list[dict[str, np.ndarray]]:
+        """The inputs of each call, in their order, by the names of the model's inputs."""
+        several = base_form(self.exporter) == DYNAMIC
+        return by_copy(self.inputs) if several else [self.inputs]
 
     def call(self, number: int) -> TestCase:
         """The same model called once, with the inputs of one of its calls (nnfuzz.ir.sizes)."""

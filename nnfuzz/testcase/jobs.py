@@ -12,6 +12,7 @@ from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
 from nnfuzz.base.packed_values import evaluated
 from nnfuzz.compare.mismatch import Verdict
+from nnfuzz.ir.sizes import from_copies
 from nnfuzz.sandbox.events import Death, DeathKind
 from nnfuzz.sandbox.job import Job, Report, Service, does
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
@@ -160,7 +161,7 @@ class ReferenceService(Service):
 
         target = Target(REFERENCE, onnx.__version__, form=job.case.exporter)
         try:
-            outputs = evaluated(job.case.model, job.case.inputs)
+            outputs = from_copies(evaluated(job.case.model, inputs) for inputs in job.case.fed)
         except Exception as error:
             message = f"{type(error).__name__}: {error}"
             return Outcome(OutcomeKind.UNSUPPORTED, Stage.EXECUTE, target, message=message)

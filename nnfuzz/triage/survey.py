@@ -64,7 +64,8 @@ def survey(run: Run) -> tuple[Deviation, ...]:
         if (habit := Deviation(dtype, TF32)) in considered and as_wide:
             habits += _observed(run, [habit], ("MatMul",), np.diag(_numbers(dtype)))
         if (habit := Deviation(dtype, FLUSHES)) in considered and as_wide:
-            habits += _observed(run, [habit], OPERATORS, _subnormals(dtype))
+            tiny = np.array([1, 2**-2, -(2**-3)], dtype) * np.finfo(dtype).tiny
+            habits += _observed(run, [habit], OPERATORS, tiny)
         if (habit := Deviation(dtype, NO_NAN)) in considered and _passes_over_nan(run, dtype):
             habits.append(habit)
     return tuple(habits)
@@ -267,8 +268,7 @@ def _lost(habit: Deviation, x: np.ndarray, addend: int) -> np.ndarray:
 
 def _roundoff(to: str) -> float:
     """The greatest relative error of a result of a few operations."""
-    known = {TF32: 2.0**-9, FLUSHES: 1.0}
-    return known[to] if to in known else 4 * DType(to).unit_roundoff
+    return {TF32: 2.0**-9, FLUSHES: 1.0}.get(to) or 4 * DType(to).unit_roundoff
 
 
 def _numbers(dtype: str) -> np.ndarray:
@@ -282,10 +282,6 @@ def _numbers(dtype: str) -> np.ndarray:
         return np.array([1 + 2.0**-b for b in held]).astype(kind.numpy)
     powers = [3, 2**24 + 1, 2**31 + 5, 2**40 + 3, 2**53 + 1, 2**63 + 4097]
     return np.array([p for p in powers if p <= np.iinfo(kind.numpy).max]).astype(kind.numpy)
-
-
-def _subnormals(dtype: str) -> np.ndarray:
-    return np.array([1, 2**-2, -(2**-3)], dtype) * np.finfo(dtype).tiny
 
 
 def _limits(dtype: str) -> np.ndarray:
@@ -409,13 +405,14 @@ def not_taken(runner: BackendRunner, opset: int) -> tuple[str, ...]:
     level = runner.backend.default_levels()[0]
 
     def runs(model: bytes) -> bool:
-        inputs: dict[str, np.ndarray] = {"x": np.ones((2, 3), np.float32), "n": np.ones(1, int)}
+        inputs: dict[str, np.ndarray] = {"x": np.ones((3, 3), np.float32), "n": np.ones(1, int)}
         (outcome,) = runner.run(model, inputs, [level])
         return outcome.ok
 
-    nodes = "r = Relu (x) y = Add (r, w) m = Add (n, n)"
-    inputs, outputs = "float[2, 3] x, int64[1] n", "float[2, 3] y, int64[1] m"
-    plain = _parsed(opset, inputs, outputs, nodes, "float[2, 3] w = {1, 1, 1, 1, 1, 1}")
+    nodes = "r = Relu (x) y = Add (r, w) f = Reshape (y, s) m = Add (n, n)"
+    inputs, outputs = "float[3, 3] x, int64[1] n", "float[9] f, int64[1] m"
+    weights = "float[3, 3] w = {1, 1, 1, 1, 1, 1, 1, 1, 1}, int64[1] s = {9}"
+    plain = _parsed(opset, inputs, outputs, nodes, weights)
     if not runs(plain):
         return ()
     models = {name: rewritten(plain, [Step(rule)])[0] for name, rule in FEATURES.items()}

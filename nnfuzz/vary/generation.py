@@ -19,7 +19,7 @@ from nnfuzz.generate.large import LARGE
 from nnfuzz.generate.resizing import Resizable
 from nnfuzz.generate.turns import motif_turns, skeleton_turns
 from nnfuzz.inputs.edges import at_edges, expected
-from nnfuzz.inputs.search import DRAWS_ONLY, Found, search
+from nnfuzz.inputs.search import FURTHER, Found, search
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.sizes import by_copy, copies, from_copies, join_copies
 from nnfuzz.materialize.emit import SizeError, emit_dynamic
@@ -114,12 +114,12 @@ class Calls(Variation):
 
     def valued(self, test: VariedTest, draft: CaseDraft) -> CaseDraft:
         rng = test.stream(self.name)
-        if rng.random() >= self.share:
+        if rng.random() >= self.share or not draft.graph.inputs:
             return draft
         parts, found = copies(draft.graph), draft.found
         inputs, outputs = by_copy(found.inputs), by_copy(found.outputs)
         if draft.exporter != DYNAMIC:
-            other = search(draft.graph, rng, DRAWS_ONLY, found.weights)
+            other = search(draft.graph, rng, FURTHER, found.weights)
             if not isinstance(other, Found):
                 return draft
             parts, inputs = [*parts, parts[0]], [*inputs, other.inputs]

@@ -361,12 +361,14 @@ def test_other_models_are_written_as_they_are(tmp_path):
 
 
 TEXT = PackedValue(PackingKind.TEXT, "int16", {"d": (2,)})
-PACKING = {"t": TEXT}
+GIVEN = PackedValue(PackingKind.NUMBERS, "int64", {}, numbers=[2, -3])
+PACKING = {"t": TEXT, "g": GIVEN}
 ARRAYS = {"x": np.zeros(3), "d": np.array([-5, 60], np.int16)}
 
 
 def declared(name: str, value: PackedValue) -> onnx.ValueInfoProto:
-    text = helper.make_tensor_type_proto(TensorProto.STRING, None)
+    kind = TensorProto.STRING if value is TEXT else TensorProto.INT64
+    text = helper.make_tensor_type_proto(kind, None)
     return onnx.ValueInfoProto(name=name, type=text, doc_string=value.doc_string)
 
 

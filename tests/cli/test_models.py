@@ -12,7 +12,7 @@ from onnx import TensorProto, checker, helper, numpy_helper, parser
 
 from nnfuzz.backend.outcome import Brief
 from nnfuzz.base.writing import as_json
-from nnfuzz.ir.features import Features, NodeFeatures, features
+from nnfuzz.ir.features import features
 from nnfuzz.records.rows import FindingRow, Occurrence, TestRow
 from nnfuzz.store.database import dumps
 from nnfuzz.store.store import Store
@@ -217,15 +217,6 @@ def test_what_cannot_be_read_is_named_and_left_out(folder, tmp_path):
     whole = json.loads((tmp_path / "m.json").read_text())
     assert whole["vocabulary"] == 2 and len(whole["folders"]) == 2
     assert list(whole["folders"][1]["left_out"]) == [str(folder / "torn.onnx")]
-
-
-def test_passes_that_changed_no_model_are_named(tmp_path):
-    with Store.create(tmp_path / "c", {}) as store:
-        node = NodeFeatures("Cast", "int8", "0badcafe", "2x3", ("to=more",))
-        parts = dumps(as_json(Features((node,), ())))
-        store.record(TestRow(1, "run", 0, features=parts))
-    code, shown = metrics(tmp_path / "c", "--backend", "onnxruntime")
-    assert code == 0 and "0 of " in shown and "--focus" in shown and "ConstantFolding" in shown
 
 
 def test_folders_without_models(tmp_path):

@@ -1,6 +1,8 @@
 """Corpora are verified, selected from and have known failures."""
 
 import json
+from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.reading import Unreadable, read
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.envelope import Envelope
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.corpus.layout import find_tests, write_test
@@ -24,8 +27,11 @@ from nnfuzz.corpus.verify import (
     verify_one,
 )
 from nnfuzz.ir.dtypes import DType
+from nnfuzz.testcase.bench import LocalProducer
+from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.client import ProducerError
 from nnfuzz.testcase.identity import Numbered
+from nnfuzz.testcase.producer import Producer
 
 from . import by_hand
 
@@ -98,6 +104,27 @@ def test_a_damaged_test_costs_only_itself(case, runner, tmp_path):
     found = results_of(tmp_path, runner, judge_saying(), levels=["O0"])
     assert [r.status for r in found] == ["error", "error", "passed"]
     assert "inputs do not fit" in found[1].message
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_the_data_sets_of_a_model_are_calls_of_one_program(tmp_path, ours):
+    names = ("Add", "Relu", "MatMul", "ReduceSum", "Abs")
+    config = CaseConfig(nodes=4, exporter="direct", operators=names, calls=1.0)
+    made = next(c for c in map(Producer(1, config).produce, range(9)) if "calls" in c.variations)
+    folder = write_test(tmp_path, made)
+    assert len(find_tests(tmp_path)[0].data_sets()) == 3
+    back = find_tests(tmp_path)[0].case()
+    assert (back.graph, list(back.inputs)) == (made.graph, list(made.inputs))
+    if not ours:
+        (folder / "nnfuzz.json").unlink()
+    registry = BackendRegistry.discover([Path(__file__).parents[1] / "planted" / "stateful.py"])
+    with (
+        BackendRunner(registry.parse("stateful,keeps=results_by_shape"), registry) as stateful,
+        closing(LocalProducer.of(as_json(config))) as bench,
+    ):
+        good, bad = results_of(tmp_path, stateful, bench, ["O0", "O1"])
+    assert (good.status, bad.status) == (Status.PASSED, Status.FAILED)
+    assert ("_at1" if ours else "test_data_set_1") in bad.message
 
 
 @pytest.mark.parametrize(

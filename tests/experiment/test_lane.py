@@ -19,6 +19,7 @@ from nnfuzz.experiment.judge import (
     doubtful,
     excused,
     informed,
+    lost,
 )
 from nnfuzz.experiment.lane import Lane
 from nnfuzz.experiment.result import DEATH, FAULT, UNDEFINED, Judging, Plan, Run
@@ -225,6 +226,15 @@ def test_what_is_wrong_at_the_baseline_already_accuses_nobody():
     assert kinds == [OutcomeKind.UNSUPPORTED, OutcomeKind.UNSUPPORTED, OutcomeKind.MISMATCH]
     kinds = [o.kind for o in excused([plain, *wrong[1:]])]
     assert kinds == [OutcomeKind.OK, OutcomeKind.MISMATCH, OutcomeKind.MISMATCH]
+
+
+def test_a_level_that_refuses_what_a_lower_one_computes_fails():
+    low, high, other = (outcome(level, **EXPECTED) for level in ("O0", "O3", "dynamic"))
+    refused = [replace(o, kind=OutcomeKind.UNSUPPORTED, outputs=None) for o in (low, high, other)]
+    kinds = [o.kind for o in lost([low, *refused[1:]])]
+    assert kinds == [OutcomeKind.OK, OutcomeKind.EXCEPTION, OutcomeKind.UNSUPPORTED]
+    assert lost([refused[0], high]) == [refused[0], high]
+    assert lost(refused) == refused
 
 
 def test_a_baseline_keeps_the_words_by_which_it_says_what_it_lacks():

@@ -140,13 +140,6 @@ def test_an_epoch_asks_for_few(prober):
     assert len(prober) == 1
 
 
-def test_other_dtypes_of_what_is_lacking_are_probed(prober):
-    prober.learn([test(("unsupported", "no Add"), signatures=SIGNATURES[:1])], 16)
-    answer(prober, *[NO] * (INSTANCES - 1))
-    prober.learn([], 32)
-    assert [prober.next().key, prober.next()] == [KEYS[1], None]
-
-
 def test_operators_that_the_message_names_are_probed_alone(prober):
     prober.learn([test(("unsupported", "no Where(16) yet"))], 0)
     assert [prober.next().key, prober.next()] == [KEYS[2], None]
@@ -169,20 +162,6 @@ def test_refusals_of_the_campaign_are_answers(prober):
     no_where = test(("unsupported", "no Where"), signatures=SIGNATURES[2:])
     assert prober.learn([no_where] * INSTANCES, 32) == 0
     assert prober.refused()[KEYS[2]] == "toy: unsupported in a test: no Where"
-
-
-def test_a_signature_is_probed_with_another_exporter_where_one_is_refused():
-    torchscript = [key(signature, "torchscript") for signature in SIGNATURES[:2]]
-    prober = prober_of([*KEYS, *torchscript])
-    prober.ask(KEYS)
-    assert len(prober) == len(KEYS)
-    answer(prober, *[NO] * INSTANCES)
-    assert prober.left(prober.refused()) == set(map(key, SIGNATURES))
-    *others, probe = [prober.next() for _ in range(len(prober))]
-    assert (probe.key, probe.instance) == (torchscript[0], 0)
-    assert {other.key for other in others} == {*KEYS[1:]}
-    prober.finished(probe, {"toy": NO})  # once is enough
-    assert prober.left(prober.refused()) == set(map(key, SIGNATURES[1:]))
 
 
 def test_what_an_exporter_does_not_write_is_probed():

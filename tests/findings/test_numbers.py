@@ -130,6 +130,7 @@ def finding(node, fault=None):
         model=model.SerializeToString(),
         fault=fault,
         inputs={"x": array},
+        fed=[{"x": array}],
         weights={},
         expected={"y": array},
     )

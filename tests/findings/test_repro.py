@@ -114,12 +114,14 @@ def test_repro_of_a_model_with_external_data(
     assert shown.returncode == 0, shown.stdout + shown.stderr
 
 
-@pytest.mark.parametrize("rule", ["text_input"])
+@pytest.mark.parametrize("rule", ["text_input", "operand_as_input"])
 def test_repro_of_a_model_with_other_ends(rule, finding_of, registry, tmp_path):
     finding = onnxruntime_finding(finding_of, registry, float(np.tanh(np.float32(4))))
     proto = onnx.load_model_from_string(finding.case.model)
     whole = onnx.helper.make_tensor_value_info("n", onnx.TensorProto.INT64, [2])
     proto.graph.input.append(whole)
+    proto.graph.node.add(op_type="Reshape", input=["n", "two"], output=["m"])
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.array([2]), "two"))
     model, done = rewritten(proto.SerializeToString(), [Step(rule, 1)])
     assert done
     inputs = {**finding.case.inputs, "n": np.array([1, -2])}

@@ -82,28 +82,17 @@ def test_equal_graphs_add_no_vertex_and_others_do():
 
 def test_two_folders_are_told_side_by_side():
     one, two = Tally(), Tally()
-    one.add(graph(4), {"toy": ["fuse"]})
+    one.add(graph(4))
     two.add(graph(5))
     both = FolderComparison(
         [Counted("a<b>", one, {}), Counted("b", two, {"x": "torn"})], VOCABULARY
     )
     rows = {measure.name: figures for measure, figures in both.rows()}
-    assert rows["models"] == ["1", "1"] and rows["passes of toy"] == ["1", ""]
+    assert rows["models"] == ["1", "1"]
     assert both.missing() == ["Abs"]
     data = json.loads(json.dumps(both.to_json()))
     first, second = data["folders"]
-    assert first["passes"] == {"toy": {"fuse": 1}} and second["left_out"] == {"x": "torn"}
-
-
-def test_passes_that_run_and_changed_no_model_of_any_folder_are_idle():
-    one, two = Tally(), Tally()
-    one.add(graph(4), {"toy": ["fuse"]})
-    two.add(graph(5), {"toy": ["tile"]})
-    folders = [Counted("a", one, {}), Counted("b", two, {})]
-    both = FolderComparison(folders, VOCABULARY, {"toy": ["fuse", "fold", "tile"]})
-    assert both.idle_passes() == {"toy": ["fold"]}
-    assert both.to_json()["idle_passes"] == {"toy": ["fold"]}
-    assert FolderComparison(folders, VOCABULARY).idle_passes() == {}
+    assert first["name"] == "a<b>" and second["left_out"] == {"x": "torn"}
 
 
 # The operators that coverage is measured against.

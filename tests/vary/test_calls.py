@@ -10,6 +10,7 @@ import onnx
 import pytest
 
 from nnfuzz.backend.contract import InputChanged
+from nnfuzz.backend.numeric import close
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
@@ -20,8 +21,10 @@ from nnfuzz.ir.sizes import by_copy, copies
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.reduction.passes import applied, proposed
 from nnfuzz.reduction.subject import Inapplicable, Subject, at_each_size
+from nnfuzz.sandbox.job import Report
 from nnfuzz.testcase.bench import LocalProducer
 from nnfuzz.testcase.case import CaseConfig, TestCase
+from nnfuzz.testcase.jobs import ComputeReference, ReferenceService
 from nnfuzz.testcase.producer import Producer
 from tests.planted.stateful import PROGRAMS, Stateful, measure
 
@@ -63,6 +66,13 @@ def test_the_model_and_the_graph_of_a_call_have_the_names_of_the_first(cases):
             assert {*alone.inputs} == declared == {*alone.graph.inputs}
             assert len(alone.graph.nodes) * 3 == len(case.graph.nodes)
             assert alone.graph.checked() and alone.checked()
+
+
+def test_onnx_reference_computes_each_call(cases):
+    for case in cases[:3]:
+        outcome = ReferenceService().reference(ComputeReference(case), Report())
+        assert outcome.outputs.keys() == case.expected.keys()
+        assert all(close(case.expected[name], outcome.outputs[name], 99) for name in case.expected)
 
 
 def test_sizes_go_back_to_the_first_one():

@@ -73,6 +73,7 @@ from nnfuzz.feedback.support_cache import SupportCache, claims_of
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.library.case import case_from_onnx
 from nnfuzz.library.experiment import findings_of, save_finding
+from nnfuzz.records.settings import SETTINGS
 from nnfuzz.testcase.case import ModelError, NotProduced
 from nnfuzz.testcase.client import ProducerClient, ProducerError
 from nnfuzz.testcase.identity import TestId
@@ -114,6 +115,7 @@ def generate(
     registry = BackendRegistry.discover(plugins)
     specs = chosen_backends(registry, backend, tell) if backend else ()
     own = {"plugins": tuple(map(plugin_name, plugins)), "refused": known_refusals(registry, specs)}
+    own |= {"calls": SETTINGS["calls"].usual}
     seed = given.pop("seed", 0)
     config = corpus_config({**own, **given}, registry, specs)
     foreign = " AND LicenseRef-seed-models" if config.seed_models else ""

@@ -49,8 +49,6 @@ from nnfuzz.findings.replay import (
     write_bisection,
 )
 from nnfuzz.findings.report import issue
-from nnfuzz.ir.sizes import by_copy
-from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.finding import Finding
 from nnfuzz.reduction.case import CaseReduction, NotReduced, ReduceConfig
@@ -328,7 +326,7 @@ def open_finding(folder: Path, consent: Consent) -> Finding:
         return finding
     with making_sense(folder):
         declared = read_interface(case.model)[0]
-        for inputs in by_copy(case.inputs) if case.exporter == DYNAMIC else [case.inputs]:
+        for inputs in case.fed:
             check_inputs(declared, inputs)
     return finding
 

@@ -12,7 +12,6 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base.external_data import names_files, write_model
 from nnfuzz.base.text import visible
 from nnfuzz.base.untrusted import (
@@ -23,10 +22,9 @@ from nnfuzz.base.untrusted import (
     read_bytes,
     read_json,
 )
-from nnfuzz.campaign.configuration import chosen_backends
 from nnfuzz.cli.errors import UsageError, listed, tell, write_json, writing
 from nnfuzz.cli.limits import computing
-from nnfuzz.cli.options import AMOUNT, MODELS, OTHERS, WRITTEN, Backends, Plugins
+from nnfuzz.cli.options import AMOUNT, MODELS, OTHERS, WRITTEN
 from nnfuzz.cli.progress import steps
 from nnfuzz.findings.drawing import draw, shown_type
 from nnfuzz.ir.view import GraphView
@@ -204,8 +202,6 @@ def metrics(
     json: Annotated[
         Path | None, OTHERS.option("Everything, in a JSON file.", "FILE.json", "--json")
     ] = None,
-    backend: Backends = None,
-    plugin: Plugins = None,
 ) -> None:
     """Count how diverse models are, also those of other tools: two folders side by side.
 
@@ -213,12 +209,9 @@ def metrics(
     nnfuzz metrics models
     nnfuzz metrics ours theirs
 
-    Counted are the eleven measures of Isra (docs/METRICS.md defines them), and with --backend the
-    passes of a compiler that change the models, and those that never did, which fuzz --focus takes.
+    Counted are the eleven measures of Isra (docs/METRICS.md defines them).
     """
-    registry = BackendRegistry.discover(plugin or [])
-    specs = chosen_backends(registry, backend) if backend else ()
-    comparison = compare_folders(folders, listed(operators), registry, specs, steps)
+    comparison = compare_folders(folders, listed(operators), steps)
     _say_left_out(comparison.counted)
     if json:
         write_json(json, comparison.to_json())
@@ -236,7 +229,7 @@ def _say_left_out(counted: Sequence[Counted]) -> None:
 
 
 def _show(comparison: FolderComparison) -> None:
-    """The measures as a table, then the passes and the operators that do not occur."""
+    """The measures as a table, then the operators that do not occur."""
     console = Console(highlight=False, markup=False, emoji=False)
     table = Table(box=None, pad_edge=False)
     table.add_column("measure", no_wrap=True)
@@ -246,11 +239,6 @@ def _show(comparison: FolderComparison) -> None:
     for measure, figures in comparison.rows():
         table.add_row(measure.name, *figures, measure.text)
     console.print(table)
-    for name, idle in comparison.idle_passes().items():
-        known = len(comparison.known_passes[name])
-        console.print(f"{known - len(idle)} of {known} passes of {name} changed a model.")
-        if idle:
-            console.print(f"Passes that never did (for --focus): {','.join(idle)}", soft_wrap=True)
     missing = comparison.missing()
     if missing and len(missing) < len(comparison.vocabulary):
         few = ", ".join(missing[:8]) + (", ..." if len(missing) > 8 else "")

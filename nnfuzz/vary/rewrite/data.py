@@ -10,6 +10,7 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from nnfuzz.base.external_data import LOCATIONS
+from nnfuzz.base.packed_values import PackedValue, PackingKind
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.materialize import protos
 from nnfuzz.materialize.walk import bodies
@@ -197,6 +198,31 @@ def computed_operand(draft: Draft, site: tuple[int, int], rng: random.Random) ->
     draft.put(i, emit)
 
 
+GIVEN = "operand inputs"
+_GIVEN_DTYPES = (DType.INT64, DType.INT32, DType.BOOL, DType.FLOAT32)
+
+
+def _operands(draft: Draft) -> list[str]:
+    """Constants of a few finite numbers that some node reads behind its first operand."""
+    behind = {name for node in draft.graph.node for name in node.input[1:]}
+    small = (n for n in _constants(draft, *_GIVEN_DTYPES) if n in behind and draft.rank(n) < 2)
+    few = (name for name in small if draft.types[name].elements <= MOST_NUMBERS)
+    return [name for name in few if np.isfinite(_held(draft, name)).all()]
+
+
+@models(GIVEN, _operands, kind=Kind.ENDS)
+def operand_as_input(draft: Draft, site: str, rng: random.Random) -> None:
+    """A constant of a few numbers, such as axes, a shape or a bound -> an input of the model that
+    is given these numbers. The types of inner values may be left undeclared."""
+    array, type_ = _held(draft, site), draft.types[site]
+    del draft.graph.initializer[[t.name for t in draft.graph.initializer].index(site)]
+    given = PackedValue(PackingKind.NUMBERS, array.dtype.name, {}, numbers=array.tolist())
+    draft.graph.input.append(protos.value_info(site, type_))
+    draft.graph.input[-1].doc_string = given.doc_string
+    if rng.random() < 0.5:
+        del draft.graph.value_info[:]
+
+
 def _number(emit: Nodes, number: int, sizes: list[Size], rng: random.Random) -> str:
     """The name of a one-element tensor that holds a number."""
     equal = [place for place in sizes if place[2] == number]
@@ -317,4 +343,5 @@ RULES = (
     constant_dequantized,
     typed_data,
     computed_operand,
+    operand_as_input,
 )

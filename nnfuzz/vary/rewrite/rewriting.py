@@ -43,6 +43,7 @@ FEATURES: Mapping[str, str] = {
     "Scan": control.scan_once.name,
     operators.EMPTY: operators.joined_with_nothing.name,
     data.EXTERNAL_FAMILY: data.external_data.name,
+    data.GIVEN: data.operand_as_input.name,
     **{rule.family: rule.name for rule in spelling.RULES if rule.family.startswith("string")},
 }
 """Features that some compilers do not support -> a rule that adds the feature to a model."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
+from nnfuzz.backends.onnxruntime import OnnxRuntime
 from onnx import helper, parser
 from onnx.reference import ReferenceEvaluator
 
+from nnfuzz.backend.interface import OnnxModel
+from nnfuzz.base.packed_values import evaluated
 from nnfuzz.vary.rewrite.rewriting import Step, rewritten
 
 MODEL = """
@@ -81,6 +84,27 @@ def test_operands_that_are_implied_are_left_out_and_written_again():
         named = {name for node in made.graph.node for name in node.input}
         assert {t.name for t in made.graph.initializer} <= named
         before = after
+
+
+def test_an_operand_becomes_an_input_that_is_given_its_numbers():
+    model = parser.parse_model(OPERANDS)
+    x = np.arange(12, dtype=np.float32).reshape(1, 3, 4)
+    expected = evaluated(model.SerializeToString(), {"x": x})
+    given = set()
+    for number in range(30):
+        after, steps = rewritten(model.SerializeToString(), [Step("operand_as_input", number)])
+        made = OnnxModel(after)
+        (name,) = made.packed_inputs
+        assert steps and made.inputs.keys() == {"x"}
+        assert name not in {t.name for t in onnx.load_model_from_string(after).graph.initializer}
+        onnx.checker.check_model(after, full_check=True)
+        backend = OnnxRuntime()
+        program = backend.compile(backend.import_model(OnnxModel(after)), "O3")
+        for outputs in (evaluated(after, {"x": x}), program({"x": x})):
+            np.testing.assert_array_equal(outputs["y"], expected["y"])
+            np.testing.assert_array_equal(outputs["s"], expected["s"])
+        given.add(name)
+    assert len(given) > 2
 
 
 @pytest.mark.parametrize("rule", ["defaults_left_out", "defaults_written"])
