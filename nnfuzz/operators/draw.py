@@ -12,6 +12,7 @@ from nnfuzz.ir.expr import Var
 from nnfuzz.ir.types import TensorType
 
 T = TypeVar("T")
+BLOCKS = (8, 16, 32, 64)
 
 
 @dataclass(frozen=True)
@@ -22,9 +23,10 @@ class Sizes:
     most elements of one tensor. max_flops: most operations of one operator. max_total: most
     elements of all values of a graph together; 0: no limit. least_first: least elements of the
     first tensor of a graph, if its rank admits so many.
-    powers: probability that the direct engine draws a power of two or a neighbour of one. again:
-    probability that it repeats one of the last few sizes (a compiler that confuses two axes is
-    caught only if both sizes are valid). empty: probability that a fresh dimension is 0. ranks:
+    powers: probability that the direct engine draws a power of two or a neighbour of one. blocks:
+    probability that it draws one of BLOCKS, in which kernels compute and deployed models are.
+    again: probability that it repeats one of the last few sizes (a compiler that confuses two axes
+    is caught only if both sizes are valid). empty: probability that a fresh dimension is 0. ranks:
     those that values may have; none named: all.
     """
 
@@ -34,6 +36,7 @@ class Sizes:
     max_total: int = 0
     least_first: int = 0
     powers: float = 0.0
+    blocks: float = 0.0
     again: float = 0.0
     empty: float = 0.0
     ranks: tuple[int, ...] = ()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from nnfuzz.ir.expr import Bool, BoolExpr, Expr, Int, Var
-from nnfuzz.operators.draw import Draw, Sizes
+from nnfuzz.operators.draw import BLOCKS, Draw, Sizes
 from nnfuzz.solve.propagation import solve
 
 Accept = Callable[[dict[Var, int], dict[Expr, int]], bool]
@@ -72,6 +72,9 @@ class EagerDraw(Draw):
             return self.value(lo, hi, kind)
         if self.sizes.powers and self.chance(self.sizes.powers):
             return self.power(lo, hi)
+        blocks = self.sizes.blocks and self.chance(self.sizes.blocks)
+        if blocks and (fitting := [size for size in BLOCKS if lo <= size <= hi]):
+            return self.choice(fitting)
         again = self.sizes.again and self.chance(self.sizes.again)
         if again and (known := [size for size in self._last if lo <= size <= hi]):
             return self.choice(known)

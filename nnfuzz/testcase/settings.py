@@ -121,7 +121,7 @@ class CaseSettings:
         0.0,
         "How large tensors are: small, mixed (one graph in ten has one of more than 65,536 "
         "elements, where compilers compute in parallel, with dimensions at and next to powers of "
-        "two) or large (all graphs have)",
+        "two; one in ten has dimensions of 8, 16, 32 and 64) or large (all graphs have)",
         MODELS,
         words("small|mixed|large"),
         usual=0.1,

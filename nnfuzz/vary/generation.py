@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 DIMENSIONS = 4
 """How many dimensions of a graph are tried as a symbolic dimension."""
+MULTIPLES = 0.8
+"""Probability of a size that is a multiple of 8, where a graph has such."""
 NOTHING = 0.1
 """Probability that a fresh dimension of a tensor that may be empty is 0."""
 
@@ -131,7 +133,9 @@ class Calls(Variation):
 
 
 class Large(Variation):
-    """A graph with a large tensor; not for graphs made from an earlier one."""
+    """A graph with a large tensor, or as often one with sizes that are mostly multiples of 8; not
+    for graphs made from an earlier one.
+    """
 
     name = setting = "large"
 
@@ -140,11 +144,15 @@ class Large(Variation):
         return config.engine != "mutate" and super().applies(config)
 
     def planned(self, test: VariedTest, plan: GraphPlan, rng: random.Random) -> GraphPlan:
-        drawn = test.stream("sizes").random() < self.share
-        if not drawn or plan.corpus or plan.symbolic:
+        draw, sizes, name = test.stream("sizes").random(), plan.config.sizes, self.name
+        if draw >= 2 * self.share or plan.corpus or plan.symbolic:
             return plan
-        config = replace(plan.config, sizes=replace(LARGE, ranks=plan.config.sizes.ranks))
-        return replace(plan, config=config, variations=(*plan.variations, self.name))
+        if draw < self.share:
+            sizes = replace(LARGE, ranks=sizes.ranks)
+        else:
+            sizes, name = replace(sizes, blocks=MULTIPLES), "blocked"
+        config = replace(plan.config, sizes=sizes)
+        return replace(plan, config=config, variations=(*plan.variations, name))
 
 
 class Empty(Variation):

@@ -6,6 +6,7 @@ from dataclasses import fields
 import onnx
 import pytest
 
+from nnfuzz.operators.draw import BLOCKS
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.vary.rewrite import variations
@@ -39,6 +40,16 @@ def test_a_test_case_names_the_variations_that_made_it():
             assert bool(steps) == bool(names & {"rewrite", "spelling", "form"}) == bool(case.plain)
             assert bool({"dynamic", "calls"} & names) == case.exporter.startswith("direct-dynamic")
     assert set(found) >= {v.name for v in VARIATIONS} - {"opset", "fault"}
+
+
+def test_some_models_have_the_sizes_in_which_kernels_compute():
+    config = CaseConfig(exporter="direct", nodes=3, large=0.5, motifs=0, operators=("MatMul",))
+    sizes = {True: [], False: []}
+    for case in map(Producer(1, config).produce, range(30)):
+        shapes = [shape for value in case.graph.inputs for shape in case.graph.shapes[value]]
+        sizes["blocked" in case.variations] += shapes
+    shares = {k: sum(size in BLOCKS for size in own) / len(own) for k, own in sizes.items()}
+    assert shares[True] > 0.5 > 3 * shares[False]
 
 
 def test_a_plain_test_case_has_no_variation():
