@@ -172,7 +172,8 @@ class Session:
         if config.regressions:
             keep_releases(store, config, self.registry)
         if not self.thorough:
-            note(_first_steps(config))
+            limit = f" for at most {config.first_seconds:.0f} s" if config.timed else ""
+            note(f"begins with elementary models{limit}, which show how a compiler rounds")
         if not config.case.invalid:
             self._ask_for_habits()  # lanes import PyTorch meanwhile
         vocabulary = self._vocabulary()
@@ -333,9 +334,8 @@ class Session:
                 failed = OutcomeKind.EXCEPTION, Stage.COMPILE, Target(runner.spec.name)
                 return Outcome(*failed, message=str(error))
 
-        exporter = exporter_of(keys[0].exporter)
-        older = sorted(keys, key=lambda key: opset_of(key.exporter))
-        newest = {k.signature: k for k in older if exporter_of(k.exporter) == exporter}
+        own = [k for k in keys if exporter_of(k.exporter) == exporter_of(keys[0].exporter)]
+        newest = {k.signature: k for k in sorted(own, key=lambda k: opset_of(k.exporter))}
         return lacking([*newest.values()], make, run, 2 * (config.tests_limit or EARLY))
 
     # -- findings -----------------------------------------------------------------------------
@@ -381,9 +381,3 @@ def _flat(
             same = merged.get(name, release) == release
             merged[name if same else f"{name} of {label}"] = release
     return merged
-
-
-def _first_steps(config: CampaignConfig) -> str:
-    """A sentence on the work before and beside the first tests, with its limits."""
-    within = f" (for at most {config.first_seconds:.0f} s)" if config.timed else ""
-    return f"begins with elementary models, which show how a compiler rounds{within}; then tests"

@@ -6,7 +6,6 @@ the message names first: so a compiler is asked about as often as it refuses som
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 
@@ -22,7 +21,6 @@ from nnfuzz.feedback.support import (
     SupportEntry,
     answer_of,
     generalised,
-    refusal_statement,
 )
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.support_key import SupportKey
@@ -33,8 +31,6 @@ Make = Callable[[SupportKey, int], Instance | None]
 """The n-th instance of a signature; None if there is none."""
 Run = Callable[[bytes, Mapping[str, np.ndarray]], Outcome | None]
 """Runs a model; None once time is up."""
-CONFIRMED = 3
-"""So many signatures that are refused in the same words prove that one instance is enough."""
 TOGETHER = 64
 """Most operators in one model."""
 
@@ -42,21 +38,17 @@ TOGETHER = 64
 def lacking(keys: Sequence[SupportKey], make: Make, run: Run, most: int) -> dict[SupportKey, str]:
     """The refused signatures as few keys, with the reasons.
 
-    A signature is refused if INSTANCES of it are, or one in words that refuse so many others.
-    keys: of one exporter, at the newest opsets. most: signatures that are asked for; operators
-    take turns, float32 comes first.
+    A signature is refused if INSTANCES of it are. keys: of one exporter, at the newest opsets.
+    most: signatures that are asked for; operators take turns, float32 comes first.
     """
     usual = sorted(keys, key=lambda key: DType.FLOAT32.value not in key.dtypes)
     entries: dict[SupportKey, SupportEntry] = {}
-    statements = Counter[str]()
     for _, turn in groupby(enumerate(by_turns(usual)[:most]), lambda pair: pair[0] // TOGETHER):
         made = {key: case for _, key in turn if (case := make(key, 0))}
         for key, answer in _answers(made, run):
-            words = refusal_statement(answer.message, key.operator)
-            for n in range(1, INSTANCES if statements[words] < CONFIRMED else 0):
+            for n in range(1, INSTANCES):
                 again = make(key, n) if answer.kind == UNSUPPORTED else None
                 answer = dict(_answers({key: again}, run)).get(key, answer) if again else answer
-            statements[words] += answer.kind == UNSUPPORTED
             entries[key] = SupportEntry(answer.kind, answer.message)
     return {key: entry.message for key, entry in generalised(entries).items()}
 

@@ -140,7 +140,9 @@ class Prober:
         """Records the outcomes of a probe by backend; without any, nnfuzz itself has failed."""
         for name in self.backends(probe):
             answers = {outcome.level: answer_of(outcome) for outcome in outcomes.get(name, ())}
-            self._add(name, probe, answers or {ProbeAnswers.ANY: ProbeAnswer(NOTHING)})
+            self.answers.add(
+                name, probe.key, probe.instance, answers or {ProbeAnswers.ANY: ProbeAnswer(NOTHING)}
+            )
         self._go_on(probe)
 
     def not_produced(self, probe: Probe, failed: NotProduced) -> None:
@@ -151,11 +153,8 @@ class Prober:
         first = failed.message.splitlines()[0] if failed.message else ""
         for name in self.backends(probe):
             answer = ProbeAnswer(kind, f"{failed.stage}: {first}")
-            self._add(name, probe, {ProbeAnswers.ANY: answer})
+            self.answers.add(name, probe.key, probe.instance, {ProbeAnswers.ANY: answer})
         self._go_on(probe)
-
-    def _add(self, name: str, probe: Probe, answers: Mapping[str, ProbeAnswer]) -> None:
-        self.answers.add(name, probe.key, probe.instance, answers)
 
     def _answer(self, name: str, probe: Probe) -> ProbeAnswer | None:
         return self.answers.get(name, probe.key, probe.instance, self.levels[name])
