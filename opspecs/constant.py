@@ -195,6 +195,7 @@ class Range(Filled):
 
     def requires(self, x):
         yield self.axis is None or -x.rank <= self.axis < x.rank
+        yield self.dtype is not DType.INT16 or extent(x, self.axis) <= 8000  # 4 * 8000 fits
 
     def _step(self):
         return self.delta / 4 if self.dtype.is_float else self.delta

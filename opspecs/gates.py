@@ -17,7 +17,7 @@ from nnfuzz.operators.families.elementwise import (
 )
 from nnfuzz.operators.intervals import corners
 from nnfuzz.operators.operator import In, operator
-from nnfuzz.operators.rounding import SINGLE
+from nnfuzz.operators.rounding import SINGLE, underflow
 from nnfuzz.operators.unexportable import SCALAR_DOUBLE
 
 from .activation import ABSOLUTE, Sigmoid, Softplus, Tanh
@@ -106,7 +106,8 @@ class SwiGLU(Binary):
         return products(self._gate.value_range(a), b)
 
     def radius(self, u, y, a, b):
-        return self._gate.radius(u, self._gate.torch(a), a) * b.abs() + u * y.abs()
+        gate = self._gate.radius(u, self._gate.torch(a), a) + underflow(u)
+        return gate * b.abs() + u * y.abs()
 
 
 @operator

@@ -88,7 +88,9 @@ SATURATES = "saturation"
 _SATURATES = "saturates where it should wrap around"
 NO_NAN = "no NaN"
 _IGNORES = "ignores NaN"
-_WAYS = {SATURATES: _SATURATES, NO_NAN: _IGNORES}
+FLUSHES = "flushed"
+_FLUSHES = "flushes subnormal numbers to 0"
+_WAYS = {SATURATES: _SATURATES, NO_NAN: _IGNORES, FLUSHES: _FLUSHES}
 BY_DEFAULT = "default"
 """In place of a dtype: `to` is a setting that makes the compiler exact, and not its default."""
 _BY_DEFAULT = "accuracy given away by default: right with "
@@ -98,8 +100,8 @@ _BY_DEFAULT = "accuracy given away by default: right with "
 @dataclass(frozen=True, order=True)
 class Deviation:
     """A habit of a compiler: it computes values of `dtype` as `to` says, which is a narrower dtype,
-    TF32, SATURATES or NO_NAN. If `dtype` is BY_DEFAULT, `to` is the setting that would make the
-    compiler exact, and that its users do not have.
+    TF32, SATURATES, NO_NAN or FLUSHES. If `dtype` is BY_DEFAULT, `to` is the setting that would
+    make the compiler exact, and that its users do not have.
     """
 
     dtype: str
@@ -158,5 +160,8 @@ in place of truth values, the saturation of SIMD instructions, and comparisons t
 WIDER = (
     *(Deviation(dtype, "float32") for dtype in ("float16", "bfloat16")),
     *(Deviation(dtype, "int32") for dtype in ("int8", "uint8", "int16", "uint16")),
+    *(Deviation(dtype, FLUSHES) for dtype in ("float32", "float64")),
 )
-"""Types that compilers hold in wider ones and return so."""
+"""Types that compilers hold in wider ones and return so; and subnormal numbers taken for 0, which
+every envelope admits: reported once, as a habit.
+"""

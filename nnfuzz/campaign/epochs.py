@@ -91,8 +91,6 @@ class Epochs:
             restraints.set_epoch(self.number, decided.refused, decided.reasons, decided.avoided)
         case = self.knowledge.applied(self._config.case)
         self._enter(self.number, self._decided_for, case)
-        if not self.number and self._config.probe:
-            self._prober.ask_all(self._room(0, self.end), self.end)
 
     def _room(self, first: int, end: int) -> int:
         """How many signatures may be probed beside the tests of an epoch, for all possible answers:
@@ -110,10 +108,7 @@ class Epochs:
         limit = self._config.tests_limit
         if self._config.learn and (limit is None or self.end < limit):
             before, room = self.end, self._room(self._begins(self.number), self.end)
-            asked = self._prober.learn(tests, before, most=room)
-            if self._config.probe:
-                # Half of the rest is for signatures that no test gives reason to probe.
-                self._prober.ask_all((room - asked) // 2, before)
+            self._prober.learn(tests, before, most=room)
         self._learner.learn(tests)
         self._learned += 1
         return True

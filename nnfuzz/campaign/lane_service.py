@@ -44,7 +44,7 @@ from nnfuzz.sandbox.forkserver import ForkClient, ServerLost
 from nnfuzz.sandbox.job import Report, Service, does
 from nnfuzz.store.evidence import Evidence, defect, not_produced, with_row
 from nnfuzz.testcase.bench import LocalProducer
-from nnfuzz.testcase.case import TestCase
+from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.identity import Numbered, Probe, TestId
 from nnfuzz.testcase.jobs import Configure, ListVocabulary, Produce, Vocabulary
 from nnfuzz.triage.signature import Failure
@@ -85,6 +85,10 @@ class LaneService(Service):
 
     @does(ListVocabulary)
     def vocabulary(self, job: ListVocabulary, report: Report) -> Vocabulary:
+        return self._producer.done(job, report)
+
+    @does(Produce)
+    def produce(self, job: Produce, report: Report) -> TestCase | NotProduced:
         return self._producer.done(job, report)
 
     @does(Enter)

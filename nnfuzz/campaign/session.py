@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
+import numpy as np
+
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
-from nnfuzz.backend.runner import BackendRunner, CompilerServers
-from nnfuzz.backend.target import ONNX
+from nnfuzz.backend.runner import BackendRunner, CompilerServers, RunnerError
+from nnfuzz.backend.target import ONNX, Target
 from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.configuration import library_versions
 from nnfuzz.campaign.epochs import Epochs
@@ -19,15 +23,16 @@ from nnfuzz.campaign.lane_jobs import Compiler, Enter
 from nnfuzz.campaign.lanes import Lanes, PoolError
 from nnfuzz.campaign.reducing import Reducer
 from nnfuzz.campaign.scheduler import Scheduler
+from nnfuzz.feedback.lacking import Instance, lacking
 from nnfuzz.feedback.probe import Prober
 from nnfuzz.feedback.support import ProbeAnswers, Support
 from nnfuzz.feedback.support_cache import SupportCache, SupportFile, claims_of, declined
 from nnfuzz.feedback.throttle import Throttle
 from nnfuzz.findings.folder import write_finding
 from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.materialize.opsets import opset_of
+from nnfuzz.materialize.opsets import exporter_of, opset_of
 from nnfuzz.operators.registry import specs_digest
-from nnfuzz.records.config import CampaignConfig, ConfigError
+from nnfuzz.records.config import EARLY, CampaignConfig, ConfigError
 from nnfuzz.records.finding import Finding, Origin
 from nnfuzz.records.observer import Observer, counted
 from nnfuzz.records.rows import FindingRow
@@ -39,7 +44,7 @@ from nnfuzz.store.summary import Summary, keep_releases, summarise, write_summar
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.client import blames_settings
 from nnfuzz.testcase.identity import Probe
-from nnfuzz.testcase.jobs import ListVocabulary, Vocabulary
+from nnfuzz.testcase.jobs import ListVocabulary, Produce, Vocabulary
 from nnfuzz.triage.signature import Failure
 from nnfuzz.triage.survey import declared, learn_habits, usual_seconds
 
@@ -108,7 +113,7 @@ def run_probes(
         finally:
             session.save_support()
         refused = {str(key): why for key, why in session.prober.refused().items()}
-        return replace(session.result(), refused=refused), session.prober.with_inferred()
+        return replace(session.result(), refused=refused), session.prober.tables
 
 
 def _try_again(store: Store, config: CampaignConfig, observer: Observer) -> None:
@@ -173,13 +178,12 @@ class Session:
         if config.regressions:
             keep_releases(store, config, self.registry)
         if not self.thorough:
-            note(_first_steps(config))
-        if not (self.thorough or config.case.invalid):
+            limit = f" for at most {config.first_seconds:.0f} s" if config.timed else ""
+            note(f"begins with elementary models{limit}, which show how a compiler rounds")
+        if not config.case.invalid:
             self._ask_for_habits()  # lanes import PyTorch meanwhile
         vocabulary = self._vocabulary()
         self.prober = self._prober(vocabulary)
-        if self.thorough and any(self.prober.backends(Probe(k, 0)) for k in self.prober.newest):
-            self._ask_for_habits()
         by_design = {s.label: declared(self.registry.get(s.name)) for s in config.backends}
         self.recorder = Recorder(
             store,
@@ -227,7 +231,7 @@ class Session:
         """Writes the support tables for later campaigns."""
         for label, path in self._paths.items():
             file = SupportFile(label, self._versions[label], self.prober.tables[label].entries)
-            self.cache.save(path, file, self.prober.answers.of(label))
+            self.cache.save(path, file)
 
     # -- compilers ----------------------------------------------------------------------------
 
@@ -293,17 +297,44 @@ class Session:
         self._paths = {}
         for spec in config.backends:
             label, adapter = spec.label, self.registry.get(spec.name)
-            self._paths[label] = path = self.cache.path(spec, self._versions[label], basis)
-            for (key, instance), known in self.cache.load(path).items():
-                answers.add(label, key, instance, known)
+            self._paths[label] = self.cache.path(spec, self._versions[label], basis)
             usual = config.levels or adapter.default_levels()
             levels[label] = usual if self.thorough else usual[:1]
             # Without learning, a campaign could not find out that a table is wrong.
             if config.learn and adapter(**spec.options).form == ONNX:
                 own = declined(adapter, keys) | claims_of(adapter, self._versions[label])
+                if config.probe and not (own or self.thorough):
+                    own = self._lacking(label, keys)
                 claims[label] = {k: why for k, why in own.items() if k.operator not in case.focus}
         self.store.probes.load(answers)
         return Prober(levels, keys, answers, self.store.probes.add, claims)
+
+    def _lacking(self, label: str, keys: Sequence[SupportKey]) -> dict[SupportKey, str]:
+        """Asks a compiler without a table for two signatures per test, in models of many operators;
+        returns what it refuses, with the reasons.
+        """
+        config = self.config
+        (runner,) = (own for own in self.runners if own.name == label)
+        level = (config.levels or runner.backend.default_levels())[0]
+        until = time.monotonic() + config.first_seconds
+
+        def make(key: SupportKey, number: int) -> Instance | None:
+            event = self.lanes.call(Produce(Probe(key, number)))
+            case = event.value if isinstance(event, Reply) else None
+            return (case.model, case.inputs) if isinstance(case, TestCase) else None
+
+        def run(model: bytes, inputs: Mapping[str, np.ndarray]) -> Outcome | None:
+            if time.monotonic() > until:
+                return None
+            try:
+                return runner.run(model, inputs, [level])[0]
+            except RunnerError as error:
+                failed = OutcomeKind.EXCEPTION, Stage.COMPILE, Target(runner.spec.name)
+                return Outcome(*failed, message=str(error))
+
+        own = [k for k in keys if exporter_of(k.exporter) == exporter_of(keys[0].exporter)]
+        newest = {k.signature: k for k in sorted(own, key=lambda k: opset_of(k.exporter))}
+        return lacking([*newest.values()], make, run, 2 * (config.tests_limit or EARLY))
 
     # -- findings -----------------------------------------------------------------------------
 
@@ -348,11 +379,3 @@ def _flat(
             same = merged.get(name, release) == release
             merged[name if same else f"{name} of {label}"] = release
     return merged
-
-
-def _first_steps(config: CampaignConfig) -> str:
-    """A sentence on the work before and beside the first tests, with its limits."""
-    within = f" (for at most {config.first_seconds:.0f} s)" if config.timed else ""
-    probes = ", and beside them probes of what it supports" if config.probe else ""
-    begins = f"begins with elementary models, which show how a compiler rounds{within}"
-    return f"{begins}; then tests{probes}"

@@ -52,8 +52,7 @@ class Request:
     """The request for a campaign, under the names of options.
 
     settings: as `case_settings` takes them; those left out have their defaults, or in a campaign
-    that goes on its present value. fresh: whether probes run although earlier campaigns have left
-    their answers behind.
+    that goes on its present value.
     """
 
     backends: tuple[str, ...] = ()
@@ -62,7 +61,6 @@ class Request:
     known: Path | None = None
     baseline: Path | None = None
     focus: tuple[str, ...] = ()
-    fresh: bool = False
     settings: Mapping[str, object] = field(default_factory=dict)
 
     def known_lines(self, registry: BackendRegistry) -> tuple[str, ...]:
@@ -213,7 +211,7 @@ def opened_campaign(
             store = stack.enter_context(Store.create(folder, as_json(config)))
 
         def run(observer: Observer, interrupted: Callable[[], bool]) -> CampaignResult:
-            cache = SupportCache(cache_folder(), ignored=request.fresh)
+            cache = SupportCache(cache_folder())
             given = store, config, registry, observer, cache, interrupted
             return run_campaign(*given, servers=servers)
 

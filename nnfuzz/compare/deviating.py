@@ -15,11 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnfuzz.backend.numeric import NO_NAN, SATURATES, TF32, Deviation, beyond
+from nnfuzz.backend.numeric import FLUSHES, NO_NAN, SATURATES, TF32, Deviation, beyond
 from nnfuzz.compare.edges import enclosure
-from nnfuzz.compare.envelope import Envelope, envelope, envelopes, node_intervals
+from nnfuzz.compare.envelope import Envelope, envelope, envelopes, given, node_intervals
+from nnfuzz.compare.mismatch import Mismatch, MismatchKind
 from nnfuzz.compare.reference import PRECISIONS, Precision, reference
-from nnfuzz.compare.verdict import outside
+from nnfuzz.compare.verdict import mismatch, outside
 from nnfuzz.ir.dtypes import DType, held, plain
 from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.operators.intervals import Interval
@@ -112,7 +113,7 @@ class _Habits:
 
     def __init__(self, deviations: Collection[Deviation]) -> None:
         self._to = dict.fromkeys((DType(d.dtype), d.to) for d in deviations)
-        ways = (TF32, NO_NAN)
+        ways = (TF32, NO_NAN, FLUSHES)
         floats = [(dtype, DType(to)) for dtype, to in self._to if dtype.is_float and to not in ways]
         self._narrow: dict[DType, Precision] = {
             dtype: max((_held(dtype, to) for d, to in floats if d is dtype), key=lambda p: p.u)
@@ -139,7 +140,7 @@ class _Habits:
             rounded = value.to(self._narrow[dtype].dtype).to(value.dtype)
             either = Interval(torch.minimum(value, rounded), torch.maximum(value, rounded))
             return either.masked(~torch.isfinite(rounded))
-        return self.of_result(value, Interval(value, value), dtype)
+        return self.of_result(value, given(value, dtype), dtype)
 
     def of_result(self, value: Tensor, interval: Interval, dtype: DType) -> Interval:
         """The interval of a node's output, masked where the other integer dtype cannot hold it."""
@@ -242,6 +243,27 @@ def explanation(
         if not refuted & wrong and without_habits == wrong:
             return _needed(tried, graph, params, outputs, wrong), wrong
     return (), frozenset(without_habits - refuted)
+
+
+def beside_habits(
+    habits: Sequence[Deviation],
+    graph: Graph,
+    params: Arrays,
+    outputs: Arrays,
+    wrong: Sequence[Mismatch],
+) -> tuple[Mismatch, ...]:
+    """The mismatches of a compiler, with what its habits do not account for: of an output that has
+    the other dtype of a habit, the wrong values. Raises: ReferenceFault.
+    """
+    found = {m.output: m for m in wrong}
+    dtypes = (m for m in wrong if m.kind is MismatchKind.DTYPE)
+    excused = [m.output for m in dtypes if Deviation(m.expected, m.actual) in habits]
+    admitted = deviating(habits, graph, params) if excused else {}
+    for name in excused:
+        dtype = graph.type(name).dtype
+        own = replace(admitted[name], dtype=dtype)
+        found[name] = mismatch(name, own, outputs[name].astype(dtype.numpy)) or found[name]
+    return tuple(found.values())
 
 
 def _needed(

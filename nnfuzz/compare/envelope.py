@@ -155,13 +155,13 @@ def propagate(graph: Graph, values: Mapping[str, Tensor]) -> dict[str, Interval]
     """The interval of every value of the graph, by name. values: the reference, by name."""
     with torch.inference_mode():
         parameters = (*graph.inputs, *graph.weights)
-        intervals = {n: _given(values[n], graph.type(n).dtype) for n in parameters}
+        intervals = {n: given(values[n], graph.type(n).dtype) for n in parameters}
         for node in graph.nodes:
             node_intervals(graph, node, values, intervals)
     return intervals
 
 
-def _given(x: Tensor, dtype: DType) -> Interval:
+def given(x: Tensor, dtype: DType) -> Interval:
     """The interval of an input or weight. It includes 0 if a compiler may flush the value."""
     if dtype.is_float:
         size = x.abs()

@@ -271,10 +271,13 @@ class Judge:
 
     def computed_by_onnx(self, case: TestCase) -> list[Outcome]:
         """The outcome of onnx.reference on a model; none if it dies of it or has no end."""
+        start = time.perf_counter()
         try:
             return [self.bench.reference(case)]
         except ProducerError:
             return []
+        finally:
+            self.seconds += time.perf_counter() - start
 
     def _asked(self, outcomes: Sequence[Outcome], names: Sequence[str]) -> Verdict:
         start = time.perf_counter()

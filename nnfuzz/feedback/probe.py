@@ -1,21 +1,18 @@
 """Which single-operator models to run next, and which signatures their answers refuse.
 
-Probing every signature takes minutes on a slow compiler, so a campaign learns while it fuzzes. A
-test that ran shows that its signatures are supported. A test that met `unsupported` has those of
-its signatures probed that never ran; if the message names some of the operators, only theirs; and
-if it can mean only one signature, the test counts as a probe of that one. With the rest of the
-probes that a campaign may make (`CampaignConfig.probes_before`), one signature of every operator is
-probed, then the second ones. The questions follow from the tests of earlier epochs
-(nnfuzz.campaign.epochs), and a probe with a known answer is not run again: so the answers come to
-count at the same index, however long they take.
-
-What the table of an adapter claims not to be supported is refused from the first test on, until one
-of the signatures that a claim stands for ran or failed.
+A campaign begins with what its adapter's table refuses, or with what the compiler refuses if asked
+for many operators at once (nnfuzz.feedback.lacking): these claims hold until one of the signatures
+that they stand for ran or failed. Then it learns while it fuzzes. A test that ran shows that its
+signatures are supported. A test that met `unsupported` has those of its signatures probed that
+never ran; if the message names some of the operators, only theirs; and if it can mean only one
+signature, the test counts as a probe of that one. The questions follow from the tests of earlier
+epochs (nnfuzz.campaign.epochs), and a probe with a known answer is not run again: so the answers
+come to count at the same index, however long they take. There are at most
+`CampaignConfig.probes_before` of them.
 
 Exporters write operators in different ways, so keys name the exporter here. Where a backend refuses
-the models of one exporter, the next one is asked for, and then one refusal is enough. Where the
-opset is drawn, keys name a version of the operator as well (nnfuzz.feedback.support): the newest
-one is probed, older ones only where tests give reason to.
+the models of one exporter, one refusal of another's is enough. Where the opset is drawn, keys name
+a version of the operator as well (nnfuzz.feedback.support).
 """
 
 from __future__ import annotations
@@ -23,7 +20,6 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cached_property
 from itertools import islice, zip_longest
 from types import MappingProxyType
 
@@ -36,15 +32,12 @@ from nnfuzz.feedback.support import (
     UNSUPPORTED,
     ProbeAnswer,
     ProbeAnswers,
-    Statements,
     Support,
-    SupportEntry,
     VersionedKeys,
     answer_of,
     telling_line,
     wider,
 )
-from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.records.rows import TestRow
 from nnfuzz.records.schedule import PLACE_BITS, place_of
@@ -78,7 +71,6 @@ class Prober:
         self.spent = 0
         self.levels = levels
         self.tables = {name: Support(name) for name in levels}
-        self._statements = {name: Statements() for name in levels}
         self.keys = keys
         self.answers = answers or ProbeAnswers()
         self._keep = keep
@@ -107,12 +99,7 @@ class Prober:
     @property
     def newest(self) -> list[SupportKey]:
         """Of every signature the newest version with each exporter."""
-        return [key for keys in self._newest.values() for key in keys]
-
-    @cached_property
-    def _newest(self) -> dict[SupportKey, list[SupportKey]]:
-        """By signature, the keys of the newest version with each exporter."""
-        return {sig: self._versions.newest(keys) for sig, keys in self._by_signature.items()}
+        return [k for keys in self._by_signature.values() for k in self._versions.newest(keys)]
 
     @property
     def idle(self) -> bool:
@@ -134,24 +121,10 @@ class Prober:
         place = place_of(before - 1) + 1
         for key in keys:
             if key not in self._asked and self._undecided(key) and not self._bad(key):
-                self._ask_one(key, place)
+                self._asked.add(key)
+                self._open.add(key)
+                self._queue_up(Probe(key, 0, place))
                 place += _STRIDE
-
-    def _ask_one(self, key: SupportKey, place: int) -> None:
-        self._asked.add(key)
-        self._open.add(key)
-        self._queue_up(Probe(key, 0, place))
-
-    def ask_all(self, most: int, before: int = 0) -> None:
-        """Requests so many new signatures with one exporter each: operators take turns, and what a
-        table claims comes last.
-        """
-        if most <= 0:
-            return
-        left = ([key for key in keys if not self._bad(key)] for keys in self._newest.values())
-        turns = by_turns([keys[0] for keys in left if keys])
-        claimed = set().union(*self._claimed.values())
-        self.ask(self._new(sorted(turns, key=claimed.__contains__), most), before)
 
     def backends(self, probe: Probe) -> list[str]:
         """The backends that a probe is to be run on."""
@@ -167,7 +140,9 @@ class Prober:
         """Records the outcomes of a probe by backend; without any, nnfuzz itself has failed."""
         for name in self.backends(probe):
             answers = {outcome.level: answer_of(outcome) for outcome in outcomes.get(name, ())}
-            self._add(name, probe, answers or {ProbeAnswers.ANY: ProbeAnswer(NOTHING)})
+            self.answers.add(
+                name, probe.key, probe.instance, answers or {ProbeAnswers.ANY: ProbeAnswer(NOTHING)}
+            )
         self._go_on(probe)
 
     def not_produced(self, probe: Probe, failed: NotProduced) -> None:
@@ -178,11 +153,8 @@ class Prober:
         first = failed.message.splitlines()[0] if failed.message else ""
         for name in self.backends(probe):
             answer = ProbeAnswer(kind, f"{failed.stage}: {first}")
-            self._add(name, probe, {ProbeAnswers.ANY: answer})
+            self.answers.add(name, probe.key, probe.instance, {ProbeAnswers.ANY: answer})
         self._go_on(probe)
-
-    def _add(self, name: str, probe: Probe, answers: Mapping[str, ProbeAnswer]) -> None:
-        self.answers.add(name, probe.key, probe.instance, answers)
 
     def _answer(self, name: str, probe: Probe) -> ProbeAnswer | None:
         return self.answers.get(name, probe.key, probe.instance, self.levels[name])
@@ -200,9 +172,7 @@ class Prober:
             self._queue.append(probe)
 
     def _go_on(self, probe: Probe) -> None:
-        """Applies the answers; queues the next instance, or the signature with the next exporter
-        where no model of this one ran.
-        """
+        """Applies the answers; queues the next instance where it is needed."""
         self.spent += 1
         key, undecided = probe.key, False
         for name in self._undecided(key):
@@ -214,24 +184,13 @@ class Prober:
             self._queue_up(Probe(key, probe.instance + 1, probe.place + 1))
             return
         self._open.remove(key)
-        if self._bad(key):
-            others = self._newest[key.signature]
-            other = next((other for other in others if not self._bad(other)), None)
-            if other is not None and other not in self._asked:
-                self._ask_one(other, probe.place + 1)
 
     def _apply(self, name: str, key: SupportKey, answer: ProbeAnswer) -> bool:
         """Records a backend's answer; returns whether a decision needs another probe."""
-        statements, table = self._statements[name], self.tables[name]
+        table = self.tables[name]
         others = (table.entries.get(other) for other in self._by_signature.get(key.signature, ()))
         general = any(entry is not None and entry.refused for entry in others)
-        general = general or statements.general(key, answer.message)
-        if answer.kind == UNSUPPORTED:
-            statements.add(key, answer.message)
-        undecided = table.add_answer(key, answer, 1 if general else INSTANCES)
-        if answer.kind == OK:
-            statements.disprove(key)
-        return undecided
+        return table.add_answer(key, answer, 1 if general else INSTANCES)
 
     def _bad(self, key: SupportKey) -> bool:
         entries = (table.entries.get(key) for table in self.tables.values())
@@ -240,40 +199,25 @@ class Prober:
     # -- tests of the campaign ----------------------------------------------------------------
 
     def learn(self, tests: Sequence[TestRow], before: int, most: int | None = None) -> int:
-        """Records the outcomes of tests, and requests at most that many signatures: those that
-        tests give reason to, then others of the operators that lack some signature. Returns how
-        many.
-
-        before: see `ask`.
+        """Records the outcomes of tests, and requests at most that many signatures that they give
+        reason to. Returns how many. before: see `ask`.
         """
         wanted: dict[SupportKey, None] = {}
-        for statements in self._statements.values():
-            statements.settle()
         keyed = [(test, self._versions.of_test(test.items, test.exporter)) for test in tests]
         for test, keys in keyed:
             for name, levels in test.outcomes.items():
                 kinds = {outcome.kind for outcome in levels.values()}
                 if kinds and name in self.tables and kinds.issubset(_RAN):
                     self.tables[name].add_run(keys)
-                    self._statements[name].disprove(*keys)
         for test, keys in keyed:
             for name, levels in test.outcomes.items():
                 refusals = [o.message for o in levels.values() if o.kind == OutcomeKind.UNSUPPORTED]
                 if refusals:
                     names = [name] if name in self.tables else list(self.tables)
                     wanted.update(dict.fromkeys(self._suspects(keys, refusals, names)))
-        tables = self.tables.values()
-        lacking = dict.fromkeys(key.any_dtypes for table in tables for key in table.refused())
-        of_operators = (key for lack in lacking for key in self._of_operator[lack.operator])
-        likely = by_turns([key for key in of_operators if key.any_dtypes in lacking])
-        asked = self._new(dict.fromkeys((*wanted, *likely)), most)
-        self.ask(asked, before)
+        new = (key for key in wanted if key not in self._asked and self._undecided(key))
+        self.ask(asked := list(islice(new, most)), before)
         return len(asked)
-
-    def _new(self, keys: Iterable[SupportKey], most: int | None) -> list[SupportKey]:
-        """The signatures that are neither decided nor requested, or at most that many of them."""
-        new = (key for key in keys if key not in self._asked and self._undecided(key))
-        return list(islice(new, most))
 
     def _suspects(
         self, keys: Sequence[SupportKey], refusals: Sequence[str], names: Sequence[str]
@@ -294,9 +238,6 @@ class Prober:
         for name in names:
             if self.tables[name].undecided([key]):
                 self._apply(name, key, ProbeAnswer(UNSUPPORTED, message))
-            elif not self.tables[name].entries[key].refused:
-                self._statements[name].add(key, message)
-                self._statements[name].disprove(key)
 
     # -- the tables for generation ------------------------------------------------------------
 
@@ -304,7 +245,7 @@ class Prober:
         """Signatures that some backend refuses, with "backend: why"."""
         reasons = {
             key: f"{name}: {why}"
-            for name, table in self.with_inferred().items()
+            for name, table in self.tables.items()
             for key, why in table.refused().items()
         }
         for name, claims in self._claims.items():
@@ -319,47 +260,6 @@ class Prober:
         """Refused keys, and the signatures that claims among them stand for."""
         refused = {*refused}
         return refused.union(*(self._claimed[key] for key in refused & self._claimed.keys()))
-
-    def with_inferred(self) -> dict[str, Support]:
-        """The tables by backend, with what follows for older versions of operators, and for all
-        signatures of operators that a compiler says it lacks.
-        """
-        tables = {}
-        for name, table in self.tables.items():
-            lacking = [key for key in table.refused() if self._runs(table, key)]
-            older = (k for key in lacking for k in table.undecided(self._versions.older(key)))
-            inferred = {key: SupportEntry(UNSUPPORTED, "as at a newer version") for key in older}
-            for operator, why in self._lacked(name, table).items():
-                keys = table.undecided(self._of_operator[operator])
-                inferred |= {key: SupportEntry(UNSUPPORTED, why) for key in keys}
-            tables[name] = Support(name, {**table.entries, **inferred})
-        return tables
-
-    def _lacked(self, name: str, table: Support) -> dict[str, str]:
-        """The operators that a backend lacks as a whole, with its words: it refuses float32, or two
-        signatures or more, in words about the operator alone, and no signature of it has run.
-        """
-        words = {
-            key: why
-            for key, why in table.refused().items()
-            if self._statements[name].about_operator(key, why)
-        }
-        dtypes: dict[str, set[str]] = {}
-        for key in words:
-            dtypes.setdefault(key.operator, set()).add(key.dtypes)
-        ran = {key.operator for key, entry in table.entries.items() if entry.status == OK}
-        usual = DType.FLOAT32.value
-        lacking = {
-            operator
-            for operator, refused in dtypes.items()
-            if len(refused) > 1 or any(usual in own for own in refused)
-        }
-        return {key.operator: why for key, why in words.items() if key.operator in lacking - ran}
-
-    def _runs(self, table: Support, key: SupportKey) -> bool:
-        """Whether a version of an operator ran with some dtypes."""
-        others = (k for k in self._of_operator[key.operator] if k.exporter == key.exporter)
-        return any(k in table.entries and table.entries[k].status == OK for k in others)
 
     def left(self, refused: Collection[SupportKey]) -> set[SupportKey]:
         """The signatures, without exporters, that some exporter is left for."""

@@ -12,9 +12,7 @@ tests (nnfuzz.feedback.throttle), except in those that are made without restrain
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -45,11 +43,6 @@ class ProbeAnswer:
 
     kind: str
     message: str = ""
-
-    @property
-    def lasting(self) -> bool:
-        """Whether later campaigns may rely on it: each campaign reports failures anew."""
-        return self.kind in (OK, UNSUPPORTED)
 
 
 def answer_of(outcome: Outcome) -> ProbeAnswer:
@@ -202,10 +195,6 @@ class ProbeAnswers:
     ) -> None:
         self._levels.setdefault((backend, key, instance), {}).update(answers)
 
-    def of(self, backend: str) -> dict[tuple[SupportKey, int], dict[str, ProbeAnswer]]:
-        """(signature, instance) -> level -> answer."""
-        return {place[1:]: levels for place, levels in self._levels.items() if place[0] == backend}
-
 
 def signature_keys(graph: GraphView, variables: Mapping[str, Sequence[int]]) -> set[str]:
     """The written signatures in a graph.
@@ -222,59 +211,12 @@ def signature_keys(graph: GraphView, variables: Mapping[str, Sequence[int]]) -> 
     return keys
 
 
-CONFIRMED = 3
-"""If a compiler refuses so many signatures with one statement, and no model of them runs, then one
-refused model with that statement is enough for a further signature."""
-_COUNTED = re.compile(r"""(?:#|\bnode )\d+|"[^"]*"|'[^']*'""")
-"""Names and numbers of nodes."""
 _DTYPES = tuple(dtype.value for dtype in DType)
-
-
-class Statements:
-    """The statements of one compiler, and the signatures that were refused with each."""
-
-    def __init__(self) -> None:
-        self._pending: dict[SupportKey, set[str]] = {}
-        self._disproved: set[str] = set()
-        self._general: frozenset[str] = frozenset()
-
-    def settle(self) -> None:
-        """Updates the statements that `general` accepts; between two calls they do not change."""
-        counts = Counter(text for texts in self._pending.values() for text in texts)
-        often = {text for text, count in counts.items() if count >= CONFIRMED}
-        self._general = frozenset(often - self._disproved)
-
-    def general(self, key: SupportKey, message: str) -> bool:
-        """Whether one refusal with this message is enough to call a signature unsupported."""
-        return _statement(key, message) in self._general
-
-    def about_operator(self, key: SupportKey, message: str) -> bool:
-        """Whether a general refusal names the operator of a signature, and neither a dtype nor a
-        number, which may be a version.
-        """
-        words = set(re.findall(r"\w+", _COUNTED.sub("", message.partition(": ")[2])))
-        specific = {word for word in words if word in _DTYPES or any(map(str.isdigit, word))}
-        about = key.operator in words and not specific - {key.operator}
-        return about and self.general(key, message)
-
-    def add(self, key: SupportKey, message: str) -> None:
-        """Records the refusal of a model whose only reason can be a signature."""
-        self._pending.setdefault(key, set()).add(_statement(key, message))
-
-    def disprove(self, *keys: SupportKey) -> None:
-        """Records that a model with these signatures ran: their refusals were not general."""
-        for key in keys:
-            self._disproved |= self._pending.pop(key, set())
 
 
 def refusal_statement(message: str, *operators: str) -> str:
     """A compiler's refusal without names, numbers, dtypes and the operators."""
     return general_message(normalise(message), _DTYPES, operators)
-
-
-def _statement(key: SupportKey, message: str) -> str:
-    """The statement of a ProbeAnswer's message, whose own text begins behind the first ": "."""
-    return refusal_statement(message.partition(": ")[2], key.operator)
 
 
 class VersionedKeys:
@@ -323,11 +265,3 @@ class VersionedKeys:
             if opset_of(key.exporter) > opset_of(known.exporter):
                 by_exporter[exporter_of(key.exporter)] = key
         return list(by_exporter.values())
-
-    def older(self, key: SupportKey) -> Iterator[SupportKey]:
-        """The keys of the same signature and exporter for older versions."""
-        exporter, opset = exporter_of(key.exporter), opset_of(key.exporter)
-        for other in self._opsets.get((exporter, key.operator), []):
-            older = key.with_exporter(writer(exporter, other))
-            if other < opset and older in self._keys:
-                yield older

@@ -24,7 +24,6 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.feedback.support import (
     FAILING,
     OK,
-    ProbeAnswer,
     Support,
     SupportEntry,
     generalised,
@@ -35,8 +34,6 @@ from nnfuzz.triage.pattern import onnx_type
 
 _GENERAL = tuple(BackendOptions.__dataclass_fields__)  # limits, not behaviour
 TABLES = "support"
-KnownAnswers = Mapping[tuple[SupportKey, int], Mapping[str, ProbeAnswer]]
-"""(signature, instance) -> level -> answer."""
 
 
 @dataclass(frozen=True)
@@ -45,15 +42,12 @@ class SupportFile:
     opset that has their version.
 
     versions: of the backend's compiler and the libraries that it loads, its own first. entries: for
-    people (`nnfuzz ops`). answers: of each instance of a signature, by level.
+    people (`nnfuzz ops`).
     """
 
     backend: str
     versions: Mapping[str, str] = field(default_factory=dict)
     entries: Mapping[SupportKey, SupportEntry] = field(default_factory=dict)
-    answers: Mapping[SupportKey, tuple[Mapping[str, ProbeAnswer], ...]] = field(
-        default_factory=dict
-    )
 
     @classmethod
     def read(cls, path: Path) -> SupportFile | None:
@@ -65,21 +59,6 @@ class SupportFile:
     @property
     def support(self) -> Support:
         return Support(self.backend, dict(self.entries))
-
-    def known_answers(self) -> KnownAnswers:
-        return {
-            (key, number): levels
-            for key, instances in self.answers.items()
-            for number, levels in enumerate(instances)
-            if levels
-        }
-
-    def added(self, before: SupportFile | None, known: KnownAnswers) -> SupportFile:
-        """The file with the entries of an earlier one and those of `known` that last."""
-        entries = {**before.entries} if before else {}
-        entries |= {key: entry for key, entry in self.entries.items() if entry.status}
-        kept = {key: entry for key, entry in entries.items() if entry.status != FAILING}
-        return replace(self, entries=kept, answers=_by_instance(known))
 
     def write(self, path: Path) -> None:
         """Replaces the file at a path, all or nothing. Raises: OSError."""
@@ -164,27 +143,13 @@ def _numbers(release: str) -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", found[0]))) if found else ()
 
 
-def _by_instance(known: KnownAnswers) -> dict[SupportKey, tuple[Mapping[str, ProbeAnswer], ...]]:
-    """The lasting answers, with an empty mapping for each instance that has none."""
-    table: dict[SupportKey, list[Mapping[str, ProbeAnswer]]] = {}
-    for key, instance in sorted(known):
-        levels = known[key, instance]
-        row = table.setdefault(key, [])
-        row += [{}] * (instance - len(row))
-        row.append({level: answer for level, answer in levels.items() if answer.lasting})
-    return {key: tuple(row) for key, row in table.items()}
-
-
 @dataclass(frozen=True)
 class SupportCache:
-    """Support tables as JSON files in one folder; a file's name is a digest of its dependencies.
-
-    Campaigns take only the answers of probes from it: with or without the cache they ask the same
-    probes for the same indexes, and so generate the same.
+    """Support tables as JSON files in one folder, for people: no campaign reads them. A file's name
+    is a digest of its dependencies.
     """
 
     folder: Path
-    ignored: bool = False  # no answer is taken from it, but new answers are kept
 
     def path(
         self, spec: BackendSpec, versions: Mapping[str, str], basis: Mapping[str, object]
@@ -196,18 +161,15 @@ class SupportCache:
         digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
         return self.folder / f"support-{spec.name}-{digest}.json"
 
-    def load(self, path: Path) -> KnownAnswers:
-        """The answers of probes in a file; empty if there is no usable one."""
-        file = None if self.ignored else SupportFile.read(path)
-        return {} if file is None else file.known_answers()
-
-    def save(self, path: Path, file: SupportFile, known: KnownAnswers) -> None:
+    def save(self, path: Path, file: SupportFile) -> None:
         """Adds to a file, which counts as the newest one even if it has all of it already; a folder
         that cannot be written costs no campaign.
-
-        known: answers; only the lasting ones are kept.
         """
-        after = file.added(before := SupportFile.read(path), {**self.load(path), **known})
+        before = SupportFile.read(path)
+        entries = {**before.entries} if before else {}
+        entries |= {key: entry for key, entry in file.entries.items() if entry.status}
+        kept = {key: entry for key, entry in entries.items() if entry.status != FAILING}
+        after = replace(file, entries=kept)
         with contextlib.suppress(OSError):
             if after == before:
                 os.utime(path)

@@ -22,6 +22,7 @@ from nnfuzz.library.case import case_from_onnx
 from nnfuzz.library.experiment import Experiment, reduce
 from nnfuzz.library.plugins import known_plugins
 from nnfuzz.reduction.case import NotReduced
+from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.keys import Key, KeyKind
 
 if TYPE_CHECKING:
@@ -43,18 +44,29 @@ def learned(ledger: Ledger, name: str, plugins: Sequence[str] = ()) -> Bug:
         case = read_finding(folder, namesake(known_plugins(plugins))).case
     else:
         case = case_from_onnx(*model_of(folder), plugins=plugins)
+    found, keys = recognising(case, bug, BackendRegistry.discover(known_plugins(plugins)), plugins)
+    signatures = tuple(sorted({*bug.signatures, *found}))
+    return replace(bug, keys=tuple(sorted(map(str, keys))), signatures=signatures)
+
+
+def recognising(
+    case: TestCase, bug: Bug, registry: BackendRegistry, plugins: Sequence[str] = ()
+) -> tuple[set[str], set[Key]]:
+    """Signatures and keys of the failures of a bug's kind that a case has, reduced and diagnosed.
+
+    Raises: as `learned`.
+    """
     with Experiment([bug.system], plugins) as run:
         own = [f for f in run.findings(run(case)) if bug.kind in ("", f.failure.kind)]
     if not own:
         raise NotReduced(f"the model does not fail here, at least not by {bug.kind or 'anything'}")
-    registry = BackendRegistry.discover(known_plugins(plugins))
-    keys, signatures = set[Key](), dict.fromkeys(bug.signatures)
+    keys, signatures = set[Key](), set[str]()
     for finding in own:
         reduced = reduce(finding)
         cause = cause_of(reduced, registry)
         keys |= {*cause.keys, Key(KeyKind.FAILURE, finding.failure.kind.value)}
-        signatures |= dict.fromkeys((finding.signature.hash, reduced.signature.hash, cause.hash))
-    return replace(bug, keys=tuple(sorted(map(str, keys))), signatures=tuple(sorted(signatures)))
+        signatures |= {finding.signature.hash, reduced.signature.hash, cause.hash}
+    return signatures, keys
 
 
 def model_of(folder: Path) -> tuple[onnx.ModelProto, Mapping[str, np.ndarray]]:

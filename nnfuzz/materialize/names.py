@@ -84,6 +84,15 @@ def _drop_loops(graph: onnx.GraphProto) -> bool:
     return len(graph.node) < before
 
 
+def put_before(prefix: str, graph: onnx.GraphProto) -> None:
+    """Puts a prefix before the names of all nodes and values, also in sub-graphs."""
+    names = {value.name: prefix + value.name for value in (*graph.input, *graph.initializer)}
+    for node in (node for part in graphs(graph) for node in part.node):
+        names |= {name: prefix + name for name in (*node.input, *node.output) if name}
+        node.name = prefix + node.name
+    _rename(graph, names)
+
+
 def _rename(graph: onnx.GraphProto, names: dict[str, str]) -> None:
     """Rename values wherever they are defined, read or declared, also in sub-graphs."""
     for part in graphs(graph):

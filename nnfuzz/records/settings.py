@@ -182,12 +182,6 @@ class SessionSettings:
         REPORTED,
         Kind("CAMPAIGN", "a path", Path),
     )
-    fresh: bool = setting(
-        False,
-        "Run all probes, those as well whose answers earlier campaigns have left behind",
-        SUPPORT,
-        YES_OR_NO,
-    )
 
 
 SETTINGS: Mapping[str, Setting] = {

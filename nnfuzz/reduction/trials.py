@@ -178,6 +178,8 @@ LAST_CHARS = 2000
 LEAST_SECONDS, PATIENCE = 5.0, 4.0
 """The time limit of a candidate, unless the failure is a hang: at least LEAST_SECONDS, and PATIENCE
 times the longest time that an earlier candidate took. Before one has ended, there is none."""
+JUDGED = 20.0
+"""Seconds to judge a case that are too many to be spent on each candidate."""
 
 
 class WorkerError(RuntimeError):
@@ -215,6 +217,8 @@ class Trials:
         self._spent = Spent()
         self._usual = 0.0
         """Seconds of the slowest model that ended, 0 before there is one."""
+        self._slow: list[frozenset[str]] = []
+        """Operators of cases that took JUDGED to judge; onnx.reference is not asked about more."""
         self._workers = self._servers.workers(backend, limits, rival)
         self.words: frozenset[str] = frozenset()
         """See Failure.steady_words; empty: all words of errors count."""
@@ -370,10 +374,13 @@ class Trials:
             levels={runner.spec.name: runner.backend.with_default()},
             habits={runner.name: question.habits},
             locates=False,
+            arbitrates=not any(slow.issubset(case.graph.operators) for slow in self._slow),
         )
         bench = ProducerClient.asking(workers.service)
         with CompilerProcesses({own.name: own for own in (runner, rival) if own}) as compilers:
             result = Lane(compilers, bench).test(case, plan)
+            if result.seconds > JUDGED:
+                self._slow.append(frozenset(case.graph.operators))
             ended = (o for o in result.outcomes if o.ok or o.kind is OutcomeKind.EXCEPTION)
             self._usual = max([self._usual, *(sum(o.seconds.values()) for o in ended)])
             shown = result.verdict.differences if result.verdict else ()

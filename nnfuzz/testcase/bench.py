@@ -23,7 +23,7 @@ from nnfuzz.base.untrusted import making_sense
 from nnfuzz.check.runtimes import BODY, EVALUATOR
 from nnfuzz.compare.accuracy import accuracy
 from nnfuzz.compare.contradiction import without_contradicted
-from nnfuzz.compare.deviating import explanation
+from nnfuzz.compare.deviating import beside_habits, explanation
 from nnfuzz.compare.edges import enclosure
 from nnfuzz.compare.flip import PYTORCH
 from nnfuzz.compare.mismatch import Verdict
@@ -173,6 +173,14 @@ class CaseBench:
             for target, own in habits.items()
             if (wrong := plain.mismatches.get(target))
         }
+        beside = {
+            target: beside_habits(
+                habits[target], graph, params, outputs[target], plain.mismatches[target]
+            )
+            for target, (own, _) in explained.items()
+            if not own
+        }
+        plain = replace(plain, mismatches={**plain.mismatches, **beside})
         return replace(
             plain,
             accuracy=accuracy(bounds.envelopes, everything, plain.mismatches),

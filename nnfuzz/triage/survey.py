@@ -20,7 +20,7 @@ import ml_dtypes
 import numpy as np
 
 from nnfuzz.backend.contract import Backend, OutputError
-from nnfuzz.backend.numeric import CONSIDERED, NO_NAN, SATURATES, TF32, WIDER, Deviation
+from nnfuzz.backend.numeric import CONSIDERED, FLUSHES, NO_NAN, SATURATES, TF32, WIDER, Deviation
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.runner import AdapterFault, BackendRunner
 from nnfuzz.backend.target import ONNX
@@ -54,15 +54,18 @@ def survey(run: Run) -> tuple[Deviation, ...]:
     every = (*CONSIDERED, *WIDER)
     for dtype in dict.fromkeys(habit.dtype for habit in every):
         considered = [habit for habit in every if habit.dtype == dtype]
-        rounding = [habit for habit in considered if habit.to not in (TF32, SATURATES, NO_NAN)]
+        ways = (TF32, SATURATES, NO_NAN, FLUSHES)
+        rounding = [habit for habit in considered if habit.to not in ways]
         operators = LOGICAL if dtype == DType.BOOL.value else OPERATORS
         habits += _observed(run, rounding, operators, _numbers(dtype))
-        if Deviation(dtype, SATURATES) in considered:
-            habit = Deviation(dtype, SATURATES)
+        if (habit := Deviation(dtype, SATURATES)) in considered:
             habits += _observed(run, [habit], ("Add",), _limits(dtype), addend=1)
-        if Deviation(dtype, TF32) in considered and not any(h.dtype == dtype for h in habits):
-            habit = Deviation(dtype, TF32)
+        as_wide = not any(habit.dtype == dtype for habit in habits)
+        if (habit := Deviation(dtype, TF32)) in considered and as_wide:
             habits += _observed(run, [habit], ("MatMul",), np.diag(_numbers(dtype)))
+        if (habit := Deviation(dtype, FLUSHES)) in considered and as_wide:
+            tiny = np.array([1, 2**-2, -(2**-3)], dtype) * np.finfo(dtype).tiny
+            habits += _observed(run, [habit], OPERATORS, tiny)
         if (habit := Deviation(dtype, NO_NAN)) in considered and _passes_over_nan(run, dtype):
             habits.append(habit)
     return tuple(habits)
@@ -236,7 +239,7 @@ def _fits(
     off, converted = _wrong(truth, result), result.dtype.name == habit.to
     lost = _lost(habit, x, addend)
     if DType(habit.dtype).is_float:
-        room = 4 * _roundoff(habit.to) * np.abs(truth.astype(np.float64))
+        room = _roundoff(habit.to) * np.abs(truth.astype(np.float64))
         near = np.abs(result.astype(np.float64) - truth.astype(np.float64)) <= room
         return bool((off.any() or converted) and near.all() and not (off & ~lost).any())
     return bool((off.any() or converted) and not (off & ~lost).any())
@@ -252,6 +255,8 @@ def _lost(habit: Deviation, x: np.ndarray, addend: int) -> np.ndarray:
     """Mask of the elements that the habit changes."""
     if habit.to == SATURATES:
         return x.astype(object) + addend > int(np.iinfo(x.dtype).max)
+    if habit.to == FLUSHES:
+        return np.abs(x) < np.finfo(x.dtype).tiny
     if habit.to == TF32:
         return x.astype(ml_dtypes.bfloat16).astype(x.dtype) != x
     narrow = DType(habit.to)
@@ -262,7 +267,8 @@ def _lost(habit: Deviation, x: np.ndarray, addend: int) -> np.ndarray:
 
 
 def _roundoff(to: str) -> float:
-    return 2.0**-11 if to == TF32 else DType(to).unit_roundoff
+    """The greatest relative error of a result of a few operations."""
+    return {TF32: 2.0**-9, FLUSHES: 1.0}.get(to) or 4 * DType(to).unit_roundoff
 
 
 def _numbers(dtype: str) -> np.ndarray:

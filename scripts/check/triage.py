@@ -13,16 +13,17 @@ which the model of a finding really fails. It gives these counts:
   unclear     not reduced, and failing for several causes, none of which is theirs alone
   buckets     findings with members (suspects, duplicates that were merged) that do not
               fail for the finding's cause
-  strays      with --occurrences N: of N occurrences, made again from the seed, those that
-              do not fail for a cause of the finding under which they were counted
   unplanted   findings that fail for no planted cause: a fault of nnfuzz or of what computes nodes
 
 The causes on a real compiler are unknown. Without --truth the findings are printed as Markdown with
 what a person needs to judge them: title, explanation, model, error or wrong element, accused.
-Judgements are read from a file, one line per finding, HASH CAUSE (any word; `?` for a false alarm):
 
     python -m scripts.check.triage CAMPAIGN > findings.md
-    python -m scripts.check.triage CAMPAIGN --judged causes.txt
+
+How well a ledger recognises its bugs is told by a line for each that fails here, and for each once
+more with other names, at another opset and beside another operator:
+
+    python -m scripts.check.triage --ledger docs/bugs --system onnxruntime
 
 Exit code 1 if the duplicates, the buckets or the share of reduced findings are beyond the bounds.
 """
@@ -30,29 +31,33 @@ Exit code 1 if the duplicates, the buckets or the share of reduced findings are 
 from __future__ import annotations
 
 import json
-import random
-import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import onnx
 import typer
+from onnx import version_converter
 
-from nnfuzz.backend.registry import import_plugin
+from nnfuzz.backend.registry import BackendRegistry, import_plugin
 from nnfuzz.base.untrusted import read_npz
-from nnfuzz.store.database import FILE
-from nnfuzz.store.store import Store
-from nnfuzz.testcase.case import CaseConfig, TestCase
-from nnfuzz.testcase.producer import Producer
+from nnfuzz.bugs.ledger import Ledger, bugs_of, leader
+from nnfuzz.library.case import case_from_onnx
+from nnfuzz.library.learning import CANNOT, model_of, recognising
+from nnfuzz.materialize.names import put_before
+from nnfuzz.reduction.case import NotReduced
+from nnfuzz.testcase.case import TestCase
 
 REDUCED = "reduced"
+NEWEST = 21
+"""The opset of varied models."""
 MAX_MODEL = 3000
 """Most printed characters of a model's text and of an error."""
 
@@ -100,7 +105,6 @@ class Score:
     unclear: list[str] = field(default_factory=list)
     unplanted: list[str] = field(default_factory=list)
     buckets: dict[str, list[str]] = field(default_factory=dict)
-    strays: list[str] = field(default_factory=list)
 
     @property
     def reduced(self) -> int:
@@ -146,45 +150,41 @@ def score(rows: list[Row], truth: Truth) -> Score:
     return found
 
 
-def strays(campaign: Path, found: Score, truth: Truth, number: int) -> list[str]:
-    """Generates some occurrences again, and lists those that were counted under a finding of
-    another cause."""
-    owner = {other: row for row in found.rows for other in (row.hash, *row.others)}
-    query = "SELECT signature, idx, epoch FROM occurrences JOIN tests USING (idx) ORDER BY idx"
-    with closing(sqlite3.connect(campaign / FILE)) as database:
-        seen = [row for row in database.execute(query) if row[0] in owner]
-    with closing(Store.open(campaign, write=False)) as store:
-        summary = json.loads((campaign / "summary.json").read_text())
-        base = CaseConfig.from_json(summary["config"]["case"])
-        producer = Producer(summary["seed"], base)
-        found_strays = []
-        for signature, index, epoch in random.Random(0).sample(seen, min(number, len(seen))):
-            restraints = store.restraints.settings_in(epoch)
-            producer.configure(replace(base, **{k: tuple(v) for k, v in restraints.items()}))
-            case, row = producer.produce(index), owner[signature]
-            if isinstance(case, TestCase) and case.model:
-                causes = truth(case.model, case.inputs)
-                if not causes & found.causes[row.hash]:
-                    told = f"test {index} {sorted(causes)} under {row.hash}"
-                    found_strays.append(f"{told} {row.data['title']}")
-    return found_strays
+def variants(folder: Path) -> Iterator[tuple[str, TestCase]]:
+    """The model of a bug as it is, and with other names beside an operator of its own at the newest
+    opset that ONNX converts it to. Raises: one of CANNOT, NotReduced.
+    """
+    model, inputs = model_of(folder)
+    yield "as it is", case_from_onnx(model, inputs)
+    with suppress(Exception):  # the converter lacks operators
+        model = version_converter.convert_version(model, NEWEST)
+    add = onnx.parser.parse_graph("g (float[3] x) => (float[3] y) { y = Softplus (x) }")
+    put_before("other_", model.graph)
+    model.graph.MergeFrom(add)
+    given = {f"other_{name}": array for name, array in inputs.items()}
+    yield "varied", case_from_onnx(model, given | {"x": np.arange(3, dtype=np.float32)})
 
 
-def judged(rows: list[Row], file: Path) -> Score:
-    """Scores the findings by a person's judgements."""
-    lines = [line.split() for line in file.read_text().splitlines() if line.strip()]
-    causes = {line[0]: set(line[1:]) - {"?"} for line in lines}
-    found = Score(rows, {row.hash: causes.get(row.hash, set()) for row in rows})
-    for row in rows:
-        for cause in sorted(found.causes[row.hash]):
-            if len(found.causes[row.hash]) > 1:
-                found.buckets[row.hash] = sorted(found.causes[row.hash])
-            elif cause in found.first:
-                found.duplicates[row.hash] = found.first[cause]
-            found.first.setdefault(cause, row.hash)
-        if not found.causes[row.hash]:
-            found.unplanted.append(row.hash)
-    return found
+def known_causes(ledger: Ledger, system: str) -> list[str]:
+    """A line for each variant of each bug that fails here: the bug that it is recognised as, and
+    the one that it would be if the ledger did not have its own.
+    """
+    bugs, lines = ledger.bugs(), []
+    registry = BackendRegistry.discover()
+    for name in (n for n, bug in bugs.items() if bug.system == system and not bug.duplicate_of):
+        others = {n: bug for n, bug in bugs.items() if leader(bugs, n) != name}
+        try:
+            for variant, case in variants(ledger.place(name)):
+                signatures, keys = recognising(case, bugs[name], registry)
+                own, wrong = (bugs_of(b, signatures, keys, system)[:1] for b in (bugs, others))
+                verdict = "right" if own == [name] else "WRONG" if own else "new"
+                lines.append(
+                    f"{verdict}{', else WRONG' if wrong else ''}: {name} {variant} {wrong}"
+                )
+                print(lines[-1], flush=True)
+        except (*CANNOT, NotReduced) as error:
+            print(f"does not fail here: {name}: {str(error)[:80]}", flush=True)
+    return lines
 
 
 def table(found: Score, known: Sequence[str]) -> str:
@@ -206,7 +206,6 @@ def table(found: Score, known: Sequence[str]) -> str:
     lines += [f"unclear: {told(h)}" for h in found.unclear]
     lines += [f"bucket: {told(h)} with {', '.join(ms)}" for h, ms in found.buckets.items()]
     lines += [f"unplanted: {told(h)}" for h in found.unplanted]
-    lines += [f"stray: {text}" for text in found.strays]
     return "\n".join(lines)
 
 
@@ -248,12 +247,16 @@ def main(
     campaign: Annotated[Path | None, typer.Argument(help="Folder of a finished one.")] = None,
     fuzz: Annotated[list[str] | None, typer.Argument(help="Or arguments of nnfuzz fuzz.")] = None,
     truth: Annotated[Path | None, typer.Option(help="Plug-in with causes_of.")] = None,
-    judged_by: Annotated[Path | None, typer.Option("--judged", help="HASH CAUSE lines.")] = None,
-    occurrences: Annotated[int, typer.Option(help="How many to make again.")] = 0,
+    ledger: Annotated[Path | None, typer.Option(help="Of bugs to recognise.")] = None,
+    system: Annotated[str, typer.Option(help="Whose bugs.")] = "onnxruntime",
     most_duplicates: Annotated[float, typer.Option(help="Share of findings.")] = 0.2,
     most_buckets: Annotated[int, typer.Option(help="Findings.")] = 0,
     least_reduced: Annotated[float, typer.Option(help="Share of findings.")] = 0.75,
 ) -> None:
+    if ledger:
+        counts = Counter(line.partition(":")[0] for line in known_causes(Ledger(ledger), system))
+        print(", ".join(f"{name} {n}" for name, n in counts.most_common()))
+        return
     folder = campaign
     if campaign is None or str(campaign).startswith("-"):
         folder = fuzzed([*([str(campaign)] if campaign else []), *(fuzz or [])], truth)
@@ -264,9 +267,6 @@ def main(
         plugin = import_plugin(truth)
         known = [fault.cause for fault in getattr(plugin, "FAULTS", ())]
         found = score(rows, plugin.causes_of)
-        found.strays = strays(folder, found, plugin.causes_of, occurrences) if occurrences else []
-    elif judged_by:
-        found = judged(rows, judged_by)
     else:
         print(markdown(rows))
         return

@@ -298,6 +298,13 @@ def fusing(seed, config, cache=""):
     return Stub(seed, plan, CaseConfig.from_json(config))
 
 
+def refused(seed, config, cache=""):
+    """The same, with an operator that is refused."""
+    made = fusing(seed, config)
+    made.plan.append("unsupported:Exp")
+    return made
+
+
 def wrong_exp(seed, config, cache=""):
     return Stub(seed, ["wrong:Exp", "right:Abs"], CaseConfig.from_json(config))
 

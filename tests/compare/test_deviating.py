@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
-from nnfuzz.backend.numeric import CONSIDERED, SATURATES, Deviation
+from nnfuzz.backend.numeric import CONSIDERED, FLUSHES, SATURATES, Deviation
 from nnfuzz.base.reading import read
 from nnfuzz.base.writing import as_json
-from nnfuzz.compare.deviating import explains, explanation
+from nnfuzz.compare.deviating import beside_habits, explains, explanation
+from nnfuzz.compare.mismatch import MismatchKind
+from nnfuzz.compare.reference import reference
 from nnfuzz.compare.verdict import judge
 from nnfuzz.ir.dtypes import DType
 
@@ -173,3 +175,30 @@ def test_a_wider_type_may_hold_what_was_rounded_to_the_own_one(chain, rounded):
     habit = Deviation("float16", "float32")
     assert explains([habit], graph, params, {name: result})
     assert not explains([habit], graph, params, {name: result * np.float32(1.01)})
+
+
+@pytest.mark.parametrize("operators", [("Sign",), ("Ceil",), ("Neg", "Sign"), ("Abs", "Log")])
+def test_subnormal_numbers_taken_for_0_are_no_mismatch_whatever_reads_them(chain, operators):
+    graph, params, name = chain(np.array([1e-40, -1e-41, 3.0], np.float32), *operators)
+    zero, right, _ = chain(np.array([0, 0, 3], np.float32), *operators)
+    with np.errstate(divide="ignore"):
+        outputs = {name: reference(zero, right)[name].numpy().astype(np.float32)}
+    assert not judge(graph, params, {"it": outputs}).mismatches["it"]
+    assert explains([Deviation("float32", FLUSHES)], graph, params, outputs)
+
+
+def test_wrong_values_in_the_dtype_of_a_habit_are_wrong_values(chain):
+    graph, params, name = chain(X, "Exp")
+    for factor, kind in ((1.0, MismatchKind.DTYPE), (1.5, MismatchKind.VALUE)):
+        outputs = {name: np.exp(X.astype(np.float32)) * np.float32(factor)}
+        told = judge(graph, params, {"it": outputs}).mismatches["it"]
+        assert [m.kind for m in beside_habits([F32], graph, params, outputs, told)] == [kind]
+        assert beside_habits([I32], graph, params, outputs, told) == told
+
+
+def test_a_gate_that_is_flushed_on_the_way_may_be_0(build):
+    builder = build(x=np.array([2.0**-126], np.float32), y=np.array([-(2.0**20)], np.float32))
+    name = builder.add("SwiGLU", "x", "y", alpha=1)
+    graph, params = builder.done(name)
+    outputs = {name: np.array([-0.0], np.float32)}
+    assert not judge(graph, params, {"it": outputs}).mismatches["it"]

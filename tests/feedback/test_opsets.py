@@ -5,11 +5,9 @@ from __future__ import annotations
 from nnfuzz.backend.outcome import Brief
 from nnfuzz.feedback.probe import Prober
 from nnfuzz.feedback.support import (
-    INSTANCES,
     OK,
     UNSUPPORTED,
     ProbeAnswer,
-    ProbeAnswers,
     VersionedKeys,
 )
 from nnfuzz.ir.support_key import SupportKey
@@ -41,39 +39,9 @@ def test_a_test_has_the_newest_opset_of_a_version_in_its_keys():
     assert written(pinned.of_test([FLOAT], "direct")) == [f"direct:{FLOAT}"]
 
 
-def test_the_newest_and_the_older_versions_of_a_signature():
-    versions = VersionedKeys(KEYS)
-    assert written(versions.newest(KEYS[:6:2])) == [f"direct@26:{FLOAT}", f"torchscript@20:{FLOAT}"]
-    assert written(versions.older(KEYS[0])) == [f"direct@21:{FLOAT}"]
-    assert not [*versions.older(KEYS[2])]
-
-
-def prober(*supported: str, refused: str = f"direct@26:{DOUBLE}") -> Prober:
-    """A prober after answers on the newest version."""
-    answers = ProbeAnswers()
-    for text in supported:
-        answers.add("toy", SupportKey.parse(text), 0, {"O0": ProbeAnswer(OK)})
-    for number in range(INSTANCES):
-        answers.add("toy", SupportKey.parse(refused), number, {"O0": NO})
-    found = Prober({"toy": ("O0",)}, KEYS, answers)
-    found.ask([SupportKey.parse(text) for text in (*supported, refused)])
-    return found
-
-
-def test_a_refused_dtype_is_refused_at_older_versions_too():
-    found = prober(f"direct@26:{FLOAT}").refused()
-    assert written(sorted(found)) == [f"direct@21:{DOUBLE}", f"direct@26:{DOUBLE}"]
-
-
-def test_older_versions_stay_where_the_version_itself_is_lacking():
-    assert written(prober().refused()) == [f"direct@26:{DOUBLE}"]
-
-
-def test_only_the_newest_version_is_probed_unless_tests_ask_for_others():
-    found = Prober({"toy": ("O0",)}, KEYS)
-    found.ask_all(9)
-    asked = {str(probe.key) for probe in iter(found.next, None)}
-    assert asked == {text for text in TEXTS if text.startswith("direct@26")}
+def test_the_newest_version_of_a_signature():
+    newest = VersionedKeys(KEYS).newest(KEYS[:6:2])
+    assert written(newest) == [f"direct@26:{FLOAT}", f"torchscript@20:{FLOAT}"]
 
 
 def observed(made_by: str, kind: str, items=(FLOAT,)) -> TestRow:

@@ -8,13 +8,11 @@ from nnfuzz.backend.outcome import Brief, Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
 from nnfuzz.feedback.probe import Prober, by_turns
 from nnfuzz.feedback.support import (
-    CONFIRMED,
     INSTANCES,
     OK,
     UNSUPPORTED,
     ProbeAnswer,
     ProbeAnswers,
-    Statements,
 )
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.records.rows import TestRow
@@ -70,27 +68,10 @@ def test_operators_take_turns():
 
 
 def test_a_signature_that_runs_needs_one_probe(prober):
-    prober.ask_all(9)
+    prober.ask(KEYS)
     answer(prober, GOOD)
     assert prober.tables["toy"].undecided(KEYS) == KEYS[1:]
     assert len(prober) == 2 and prober.refused() == {}
-
-
-def test_a_number_of_signatures_is_asked_for(prober):
-    prober.ask_all(1)
-    answer(prober, NO, NO)
-    assert not prober.idle
-    answer(prober, NO)
-    assert prober.idle and prober.next() is None
-
-
-def test_the_next_number_are_those_that_were_not_asked_for(prober):
-    prober.ask_all(1)
-    answer(prober, GOOD)
-    prober.ask_all(1, before=16)
-    probe = prober.next()
-    assert probe.key == KEYS[2] and prober.next() is None and prober.spent == 1
-    assert place_of(15) < probe.place < place_of(16)
 
 
 def test_a_refusal_takes_all_instances(prober):
@@ -159,13 +140,6 @@ def test_an_epoch_asks_for_few(prober):
     assert len(prober) == 1
 
 
-def test_other_dtypes_of_what_is_lacking_are_probed(prober):
-    prober.learn([test(("unsupported", "no Add"), signatures=SIGNATURES[:1])], 16)
-    answer(prober, *[NO] * (INSTANCES - 1))
-    prober.learn([], 32)
-    assert [prober.next().key, prober.next()] == [KEYS[1], None]
-
-
 def test_operators_that_the_message_names_are_probed_alone(prober):
     prober.learn([test(("unsupported", "no Where(16) yet"))], 0)
     assert [prober.next().key, prober.next()] == [KEYS[2], None]
@@ -188,39 +162,6 @@ def test_refusals_of_the_campaign_are_answers(prober):
     no_where = test(("unsupported", "no Where"), signatures=SIGNATURES[2:])
     assert prober.learn([no_where] * INSTANCES, 32) == 0
     assert prober.refused()[KEYS[2]] == "toy: unsupported in a test: no Where"
-
-
-def test_a_run_disproves_the_words_of_an_earlier_refusal(prober):
-    prober.learn([test(("unsupported", "no Add"), signatures=SIGNATURES[:1])] * 2, 16, 0)
-    prober.learn([test(("ok", ""), signatures=SIGNATURES[:1])], 16, 0)
-    statements = prober._statements["toy"]
-    assert statements._disproved and not statements._pending
-
-
-def test_one_refusal_is_enough_where_the_words_held_for_other_signatures():
-    said = [Outcome(OutcomeKind.UNSUPPORTED, Stage.IMPORT, Target("toy"), message="no such kernel")]
-    keys = [key(f"Op{n}(int8)->int8", "direct") for n in range(CONFIRMED + 2)]
-    prober = prober_of(keys)
-    prober.ask(keys[:CONFIRMED])
-    answer(prober, *[said] * INSTANCES * CONFIRMED)
-    prober.learn([], 16)
-    prober.ask(keys[CONFIRMED:-1], 16)
-    answer(prober, said)
-    assert prober.refused().keys() == {*keys[:-1]} and prober.idle
-
-
-def test_a_signature_is_probed_with_another_exporter_where_one_is_refused():
-    torchscript = [key(signature, "torchscript") for signature in SIGNATURES[:2]]
-    prober = prober_of([*KEYS, *torchscript])
-    prober.ask_all(9)
-    assert len(prober) == len(KEYS)
-    answer(prober, *[NO] * INSTANCES)
-    assert prober.left(prober.refused()) == set(map(key, SIGNATURES))
-    *others, probe = [prober.next() for _ in range(len(prober))]
-    assert (probe.key, probe.instance) == (torchscript[0], 0)
-    assert {other.key for other in others} == {*KEYS[1:]}
-    prober.finished(probe, {"toy": NO})  # once is enough
-    assert prober.left(prober.refused()) == set(map(key, SIGNATURES[1:]))
 
 
 def test_what_an_exporter_does_not_write_is_probed():
@@ -268,45 +209,6 @@ def test_answers_that_are_missing_in_between_are_run():
     assert thorough.next().instance == 0
 
 
-def test_an_operator_that_is_lacking_is_refused_with_all_dtypes():
-    names = [f"{op}({d})->{d}" for op in ("Foo", "Bar", "Qux", "Baz") for d in ("float32", "int8")]
-    keys = [key(name, f"direct@{opset}") for name in names for opset in (14, 18)]
-    prober = prober_of(keys)
-
-    def refused(signature: str, words: str, times: int) -> None:
-        refusals = [
-            test((NO[0].kind, words), signatures=(signature,), exporter="direct@18")
-        ] * times
-        for each in refusals:
-            prober.learn([each], 0)
-
-    for operator in ("Foo", "Bar", "Qux"):
-        refused(f"{operator}(float32)->float32", f"{operator} is not implemented", INSTANCES)
-    refused("Baz(int8)->int8", "Baz is not implemented", 1)
-    lacking = prober.with_inferred()["toy"].refused()
-    assert {k.operator for k in lacking} == {"Foo", "Bar", "Qux", "Baz"}
-    assert {k for k in keys if k.operator != "Baz"} <= lacking.keys()
-    assert [k for k in lacking if k.operator == "Baz"] == [key("Baz(int8)->int8", "direct@18")]
-    prober.learn([test((OK, ""), signatures=("Foo(int8)->int8",), exporter="direct@14")], 0)
-    lacking = prober.with_inferred()["toy"].refused()
-    assert key("Foo(int8)->int8", "direct@18") not in lacking
-
-
-def test_a_refused_version_or_dtype_is_not_the_operator():
-    foo = key("Foo(float32)->float32", "direct")
-    statements = Statements()
-    for text in ("Foo is not there", "Foo version 14 is not there", "Foo of int8 is not there"):
-        for one in ("Foo", "Bar", "Qux"):
-            other = key(f"{one}(float32)->float32")
-            statements.add(other, f"unsupported: {text}".replace("Foo", one))
-    statements.settle()
-    about = {
-        text: statements.about_operator(foo, f"unsupported: {text}")
-        for text in ("Foo is not there", "Foo version 14 is not there", "Foo of int8 is not there")
-    }
-    assert list(about.values()) == [True, False, False]
-
-
 CLAIMED = ["Exp(int8)->int8", "Exp(int16)->int16", "Sin(int8)->int8", "Neg(int8)->int8"]
 CLAIMS = {"toy": {key("Exp"): "no Exp", key("Sin", "direct"): "no Sin"}}
 
@@ -325,11 +227,3 @@ def test_what_a_table_claims_is_refused_until_an_answer_says_otherwise():
     prober.ask([key("Sin(int8)->int8", "direct")])
     answer(prober, *[BAD] * INSTANCES)
     assert not prober.refused()
-
-
-def test_claims_are_asked_for_last():
-    keys = [key(f"{name}(int8)->int8", "direct") for name in ("Exp", "Neg", "Abs", "Sin", "Not")]
-    prober = prober_of([*keys, key("Exp(int16)->int16", "direct")], claims=CLAIMS)
-    prober.ask_all(9)
-    asked = [prober.next().key.operator for _ in range(len(prober))]
-    assert asked == ["Neg", "Abs", "Not", "Exp", "Sin", "Exp"]

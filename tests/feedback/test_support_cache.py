@@ -14,7 +14,6 @@ from nnfuzz.backend.registry import BackendSpec
 from nnfuzz.feedback.support import (
     FAILING,
     INSTANCES,
-    OK,
     UNSUPPORTED,
     ProbeAnswer,
     Support,
@@ -39,7 +38,7 @@ def key(text):
 KEYS = [SupportKey.parse(f"direct:{signature}") for signature in SIGNATURES]
 
 
-def test_the_cache_keeps_the_answers_that_last(tmp_path):
+def test_the_cache_keeps_the_entries_that_last(tmp_path):
     cache = SupportCache(tmp_path)
     path = cache.path(BackendSpec("toy"), {"toy": "1"}, {})
     assert path != cache.path(BackendSpec("toy"), {"toy": "2"}, {})
@@ -47,55 +46,32 @@ def test_the_cache_keeps_the_answers_that_last(tmp_path):
     table.add_run(KEYS[:1])
     for _ in range(INSTANCES):
         table.add_answer(KEYS[1], ProbeAnswer(UNSUPPORTED, "no"))
-    known = {(KEYS[1], number): {"O0": ProbeAnswer(UNSUPPORTED)} for number in range(INSTANCES)}
-    known |= {(KEYS[0], 0): {"O0": ProbeAnswer(OK)}}
-    for number, kind in enumerate((UNSUPPORTED, FAILING, FAILING)):
-        table.add_answer(KEYS[2], ProbeAnswer(kind))
-        known[KEYS[2], number] = {"O0": ProbeAnswer(kind)}
-    cache.save(path, SupportFile("toy", entries=table.entries), known)
-    again = cache.load(path)
-    told = {(key, number): found["O0"].kind for (key, number), found in again.items()}
-    wanted = {(KEYS[1], number): UNSUPPORTED for number in range(INSTANCES)}
-    assert told == {(KEYS[0], 0): OK, **wanted, (KEYS[2], 0): UNSUPPORTED}
-    assert cache.newest("toy").backend == "toy"
+        table.add_answer(KEYS[2], ProbeAnswer(FAILING))
+    cache.save(path, SupportFile("toy", entries=table.entries))
+    cache.save(path, SupportFile("toy", entries={key("Exp"): SupportEntry("ok")}))
     everything = cache.newest("toy").support
-    assert everything.refused().keys() == {KEYS[1]} and KEYS[2] not in everything.entries
-    assert SupportCache(tmp_path, ignored=True).load(path) == {}
+    assert everything.refused().keys() == {KEYS[1]}
+    assert everything.entries.keys() == {*KEYS[:2], key("Exp")}
 
 
 def test_a_table_without_news_is_not_written_again_but_is_the_newest(tmp_path):
     cache = SupportCache(tmp_path)
-    known = {(KEYS[0], 0): {"O0": ProbeAnswer(OK)}}
     older, newer = tmp_path / "support-toy-1.json", tmp_path / "support-toy-2.json"
     for path in (older, newer):
-        cache.save(path, SupportFile("toy", {"toy": path.stem}), known)
+        cache.save(path, SupportFile("toy", {"toy": path.stem}))
     os.utime(older, (1, 1))
     os.utime(newer, (2, 2))
     file = older.stat().st_ino
     own = SupportFile("toy", {"toy": older.stem})
-    cache.save(older, own, known)
+    cache.save(older, own)
     assert older.stat().st_ino == file
     assert cache.newest("toy").versions == own.versions
-    cache.save(older, own, {(KEYS[1], 0): known[KEYS[0], 0]})
-    assert cache.load(older).keys() == {(KEYS[0], 0), (KEYS[1], 0)}
 
 
 def test_a_damaged_cache_is_an_empty_one(tmp_path):
     path = tmp_path / "support-toy-1.json"
-    path.write_text('{"entries": {"a": {"what": 1}}, "answers": {"a": [{"O0": 1}]}}')
-    assert SupportCache(tmp_path).load(path) == {}
+    path.write_text('{"entries": {"a": {"what": 1}}}')
     assert SupportCache(tmp_path).newest("toy") is None
-
-
-def test_a_table_is_added_to(tmp_path):
-    cache, path = SupportCache(tmp_path), tmp_path / "support-toy-1.json"
-    for signature in map(key, SIGNATURES[:2]):
-        table = Support("toy")
-        table.add_run([signature])
-        file = SupportFile("toy", entries=table.entries)
-        cache.save(path, file, {(signature, 0): {"O0": ProbeAnswer(OK)}})
-    assert cache.load(path).keys() == {(key(text), 0) for text in SIGNATURES[:2]}
-    assert cache.newest("toy").entries.keys() == set(map(key, SIGNATURES[:2]))
 
 
 def test_what_ran_in_any_way_of_exporting_is_supported(tmp_path):
@@ -104,7 +80,7 @@ def test_what_ran_in_any_way_of_exporting_is_supported(tmp_path):
         names = (f"{exporter}:{name}" for name in "ab")
         entries = {key(name): SupportEntry(status) for name, status in zip(names, statuses)}
         path = cache.path(spec, versions, {"exporter": exporter})
-        cache.save(path, SupportFile("toy", versions, entries), {})
+        cache.save(path, SupportFile("toy", versions, entries))
     version, support = cache.known("toy")
     assert version == "1"
     assert {str(key): entry.status for key, entry in support.entries.items()} == {
@@ -119,7 +95,7 @@ def test_the_installed_release_comes_before_one_that_ran_later(tmp_path):
     for version in ("2.0-built-here", "1.0"):
         path = cache.path(BackendSpec("toy"), {"toy": version}, {})
         entries = {SupportKey.parse(version): SupportEntry("ok")}
-        cache.save(path, SupportFile("toy", {"toy": version}, entries), {})
+        cache.save(path, SupportFile("toy", {"toy": version}, entries))
         os.utime(path, (len(version), 1 if version.startswith("2") else 2))
     assert cache.known("toy")[0] == "1.0"
     assert cache.known("toy", "2.0")[0] == "2.0-built-here"
@@ -135,7 +111,7 @@ def test_a_campaign_begins_with_the_table_of_the_nearest_release(tmp_path, monke
     for release, name in (("1.2.0-31-abc", "Add"), ("1.10", "Where")):
         table = Support("toy", {key(f"direct:{name}(int8)->int8"): SupportEntry(UNSUPPORTED, "no")})
         path = write_table(tmp_path / "support", table, {"toy": release, "llvm": "9"})
-    assert path.name == "toy-1.10.json" and path.read_text().count("\n") == 11
+    assert path.name == "toy-1.10.json" and path.read_text().count("\n") == 10
     nearest = {"1.2.0": "Add", "1.9": "Add", "1.10": "Where", "1.11": "Where", "0.9": "Add"}
     for release, name in nearest.items():
         assert [*claims_of(adapter, {"toy": release})] == [key(name)]
@@ -146,7 +122,7 @@ def test_tables_of_adapters_hold_refusals_alone():
     assert tables
     for path in tables:
         file = SupportFile.read(path)
-        assert file is not None and file.entries and not file.answers
+        assert file is not None and file.entries
         assert path.stem.startswith(f"{file.backend}-")
         assert all(entry.refused for entry in file.entries.values())
         assert [*file.entries] == sorted(file.entries)

@@ -13,7 +13,7 @@ from nnfuzz.operators.operator import ConstraintError
 from scripts.campaigns import differences
 from scripts.check.constraints import Group, Tally, explained, page, refusal, run_both
 from scripts.check.legal_nodes import KINDS, LegalNode, changed
-from scripts.check.triage import Row, judged, read_rows, score, table
+from scripts.check.triage import Row, read_rows, score, table, variants
 from tests.inputs.graphs import REGISTRY
 
 CAUSES = {b"1": {"sin"}, b"2": {"sin"}, b"3": {"sin", "cos"}, b"4": set(), b"5": {"cos"}}
@@ -59,15 +59,6 @@ def test_findings_are_scored_by_their_true_causes(campaign):
     text = table(found, ["sin", "cos"])
     assert "| 4 | 1 | 1 of 2 | 1 | 1 | 1 | 1 |" in text
     assert "missed: cos" in text
-
-
-def test_a_person_may_judge(campaign, tmp_path):
-    file = tmp_path / "causes.txt"
-    file.write_text("a precision\nb precision\nc lstm gru\nd ?\n")
-    found = judged(read_rows(campaign), file)
-    assert found.duplicates == {"b": "a"}
-    assert found.buckets == {"c": ["gru", "lstm"]}
-    assert found.unplanted == ["d"]
 
 
 def test_a_row_shows_its_smallest_model(tmp_path):
@@ -146,3 +137,14 @@ def test_the_first_difference_of_each_group_is_reported():
     tests, signatures = differences(ONE, other)
     assert tests == "2 tests differ, first 1: ('b', 'run') and ('c', 'run')"
     assert signatures == "1 signatures differ, first s: ('7:0',) and None"
+
+
+def test_a_bug_is_told_once_more_with_other_names_beside_another_operator(tmp_path):
+    text = "<ir_version: 8, opset_import: ['' : 17]> g (float[2] x) => (float[2] y) { y = Exp (x) }"
+    model = text.replace("'", '"')
+    script = f"MODEL = '''{model}'''\nINPUTS = {{'x': np.ones(2, 'float32')}}\n"
+    (tmp_path / "repro.py").write_text(script)
+    plain, varied = (case for _, case in variants(tmp_path))
+    assert [node.op for node in plain.graph.nodes] == ["Exp"] and plain.opset == 17
+    assert [node.op for node in varied.graph.nodes] == ["Exp", "Softplus"] and varied.opset == 21
+    assert {*varied.inputs} == {"other_x", "x"}

@@ -292,3 +292,19 @@ def test_a_type_may_come_out_as_a_wider_one(dtype, to):
 def test_the_type_of_a_result_decides_between_habits():
     habits = survey(compiler(through("int64", np.int32, back=False)))
     assert habits == (Deviation("int64", "int32"),)
+
+
+@pytest.mark.parametrize("dtypes", [("float32",), ("float64", "float32")])
+def test_subnormal_numbers_taken_for_0_are_a_habit(dtypes):
+    plain = compiler()
+
+    def flushed(x):
+        return np.where(np.abs(x) < np.finfo(x.dtype).tiny, 0, x) if x.dtype.name in dtypes else x
+
+    def run(model, inputs):
+        outputs = plain(model, {name: flushed(x) for name, x in inputs.items()})
+        return outputs and {name: flushed(x) for name, x in outputs.items()}
+
+    found = survey(run)
+    assert [str(h) for h in found] == [f"{d} flushes subnormal numbers to 0" for d in dtypes]
+    assert [Deviation.parse(str(h)) for h in found] == list(found)

@@ -90,7 +90,7 @@ def fuzz(
     raise typer.Exit(exit_code(result.summary))
 
 
-_OF_SESSION = {"known", "baseline", "focus", "fresh"}
+_OF_SESSION = {"known", "baseline", "focus"}
 
 
 def _settings(

@@ -44,7 +44,7 @@ FEATURES: Mapping[str, str] = {
     operators.EMPTY: operators.joined_with_nothing.name,
     data.EXTERNAL_FAMILY: data.external_data.name,
     data.GIVEN: data.operand_as_input.name,
-    **{rule.family: rule.name for rule in spelling.RULES if rule.family == spelling.STRINGS},
+    **{rule.family: rule.name for rule in spelling.RULES if rule.family.startswith("string")},
 }
 """Features that some compilers do not support -> a rule that adds the feature to a model."""
 
