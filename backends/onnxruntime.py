@@ -57,7 +57,7 @@ _LEVELS = {
     "O3": "ORT_ENABLE_ALL",
 }
 # Messages, of several error codes, with which ONNX Runtime refuses a model.
-_OTHER_DTYPE = re.compile(r"\bType '\w+\(\w+\)' of input parameter \(\S+\) of operator \(\w+\)")
+_OTHER_DTYPE = re.compile(r"\bType '\S+' of input parameter \S+ of operator \S+ in node \(com\.")
 """What an older release says of a dtype that a contributed operator has had later."""
 _LIMITED = "is under development and support for this is limited"
 _CODE = re.compile(r"^\[\w+\] : \w+ : \w+ : ")

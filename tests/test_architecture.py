@@ -36,7 +36,7 @@ ALLOWED = {
 
 
 MOST_LINES = {
-    "nnfuzz": 55_000,
+    "nnfuzz": 55_050,
     "opspecs": 13_000,
     "backends": 2_800,
     "scripts": 4_500,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from html import escape
 
 from nnfuzz.backend.numeric import Deviation
 from nnfuzz.backend.target import Target
@@ -235,13 +234,6 @@ class Verdict:
         return "\n".join(f"{target}: {mismatch}" for target, mismatch in self._accused())
 
     __repr__ = __str__  # a REPL shows the compared share too, since `ok` holds for that part alone
-
-    def _repr_html_(self) -> str:
-        """A table for notebooks, with all text escaped."""
-        cell = '<td style="text-align:left;white-space:pre-wrap">{}</td>'
-        rows = ("".join(cell.format(escape(str(t))) for t in row) for row in self._accused())
-        body = "".join(f"<tr>{row}</tr>" for row in rows)
-        return f"<table><tr><th>target</th><th>output</th></tr>{body}</table>"
 
     def _accused(self) -> list[tuple[Target, str]]:
         rows = self.mismatches.items()
