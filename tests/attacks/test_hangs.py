@@ -81,12 +81,3 @@ def test_a_campaign_that_counts_tests_waits_for_the_time_limit(tmp_path, workers
     assert summary["hangs"] == {} and not any(snapshot.suspects for snapshot in shown)
     assert summary["tests"] == TESTS and summary["outcomes"]["timeout"] == len(HANGS)
     assert (summary["findings"], summary["occurrences"]) == (1, len(HANGS))
-
-
-def test_a_hang_before_the_first_test_stops_nothing(tmp_path):
-    """Probes hang: each is left to itself, and no test waits for them."""
-    limits = {"time_limit": 1000.0, "patience": 0.3, "probe": True}
-    summary, _ = session(tmp_path / "c", "hostile,timeout=60", 5, plan="dozing", **limits)
-    assert summary["tests"] >= 5
-    assert all(row["test"].startswith("probe ") for row in summary["unconfirmed_hangs"])
-    assert summary["unconfirmed_hangs"]

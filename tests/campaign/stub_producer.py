@@ -226,11 +226,6 @@ def huge(seed, config, cache=""):
     return Stub(seed, ["nothing import none"] * 9 + ["huge execute O0"])
 
 
-def dozing(seed, config, cache=""):
-    """No single-operator model ever returns."""
-    return Stub(seed, ["nothing import none"], probes="hang compile O0")
-
-
 def sloppy(seed, config, cache=""):
     """Good tests, and one on which the adapter itself makes a mistake."""
     return Stub(seed, [*["nothing import none"] * 5, "slip execute O2"])

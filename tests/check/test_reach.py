@@ -277,7 +277,7 @@ SOME_LOST = frozenset(
 ) | {
     f"com.microsoft.{name}"
     for name in "RotaryEmbedding DecoderMaskedMultiHeadAttention EmbedLayerNormalization MoE "
-    "ExpandDims Unique MatMulNBitsBias QLinearConcat".split()
+    "ExpandDims Unique MatMulNBitsBias QLinearConcat GroupQueryAttention".split()
 }
 """Operators of which some form comes back with less to compare than before."""
 
