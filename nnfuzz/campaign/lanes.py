@@ -66,8 +66,8 @@ class LaneSlot(Worker[LaneJob]):
     """One lane.
 
     here: whether it is on this machine, where the folders of findings are. epoch: the number of the
-    epoch that it has entered. done: how many tests of its range have ended. began: when its job was
-    begun, by time.monotonic.
+    epoch that it has entered. entered: the settings of that epoch. done: how many tests of its
+    range have ended. began: when its job was begun, by time.monotonic.
     """
 
     def __init__(
@@ -77,6 +77,7 @@ class LaneSlot(Worker[LaneJob]):
         super().__init__(sandbox)
         self._take, self.here = take, here
         self.epoch, self.done, self.began = UNSTARTED, 0, 0.0
+        self.entered: Enter | None = None
         self._read = 0  # tests of its range that it has reported on
 
     def begin(self, order: LaneJob) -> None:
@@ -117,7 +118,8 @@ class Lanes(Pool[LaneSlot, LaneJob]):
 
     take: called with each report on tests. reduced: called with the end of a reduction and its
     seconds. look: called while lanes work. returned: tests that have to be run again, since their
-    lane has ended without a report. arguments: of the processes of lanes.
+    lane has ended without a report, with the settings of their epoch, which a lane enters for them.
+    arguments: of the processes of lanes.
     """
 
     tick = 0.5  # a look takes longer than the record of a test
@@ -146,7 +148,7 @@ class Lanes(Pool[LaneSlot, LaneJob]):
         self.server = ForkServer(preload, warm=(SERVICE, self.arguments))
         self._lends = [self.server, *compilers]
         self._entered = Enter(UNSTARTED, 0, config.case, (), (), {}, {})
-        self.returned: deque[Order] = deque()
+        self.returned: deque[tuple[Order, Enter]] = deque()
         self._returns: Counter[TestId] = Counter()
         self._faults = 0
         super().__init__(self._lane() for _ in range(config.workers))
@@ -183,12 +185,13 @@ class Lanes(Pool[LaneSlot, LaneJob]):
 
     def prepare(self, worker: LaneSlot) -> None:
         """Starts a lane, or has it enter the epoch."""
-        if worker.epoch == self._entered.number:
+        wanted = self.returned[0][1] if self.returned else self._entered
+        if worker.epoch == wanted.number:
             return
-        worker.sandbox.rearm({**self.arguments, "entered": as_json(self._entered)})
+        worker.sandbox.rearm({**self.arguments, "entered": as_json(wanted)})
         if worker.epoch != UNSTARTED:
-            self.begin(worker, self._entered)
-        worker.epoch = self._entered.number
+            self.begin(worker, wanted)
+        worker.epoch, worker.entered = wanted.number, wanted
 
     def ended(self, worker: LaneSlot, order: LaneJob, result: Ended) -> None:
         """Raises: PoolError."""
@@ -199,23 +202,23 @@ class Lanes(Pool[LaneSlot, LaneJob]):
         if isinstance(order, ReduceFinding):
             self.reduced(order, result, time.monotonic() - worker.began)
         elif isinstance(order, RunTests) and not isinstance(result, Reply):
-            self._lost(order.orders[worker.done :], result)
+            self._lost(order.orders[worker.done :], result, worker.entered or self._entered)
 
-    def _lost(self, left: Sequence[Order], event: Trouble) -> None:
+    def _lost(self, left: Sequence[Order], event: Trouble, entered: Enter) -> None:
         """Has the tests that a lane has left undone be run again, one by one, since any of them may
         be to blame. One that was alone is.
         """
         first, *others = left
         again = Produce(first.test, first.died).after(event)
         if others:
-            self.returned.extendleft(reversed(left))
+            self.returned.extendleft((order, entered) for order in reversed(left))
         elif again:
-            self.returned.appendleft(replace(first, died=again.died))
+            self.returned.appendleft((replace(first, died=again.died), entered))
         elif _blameless(event) and self._returns[first.test] < MOST_RETURNS:
             self._returns[first.test] += 1
-            self.returned.appendleft(first)
+            self.returned.appendleft((first, entered))
         else:
-            self.take(LaneReport((lost(first.test, event, self._entered.epoch),)))
+            self.take(LaneReport((lost(first.test, event, entered.epoch),)))
 
     def _count(self, event: Trouble, configuring: bool) -> None:
         self._faults += 1

@@ -162,7 +162,7 @@ class Scheduler:
         return by_turn[0]() or by_turn[1]()
 
     def _returned(self) -> list[Order]:
-        return [self.lanes.returned.popleft()] if self.lanes.returned else []
+        return [self.lanes.returned.popleft()[0]] if self.lanes.returned else []
 
     def _tests(self) -> list[Order]:
         """The next tests of the present epoch, no more than a fair share of them."""

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections import deque
+from types import SimpleNamespace
+
 import pytest
 
 from nnfuzz.base.shard import Shard
 from nnfuzz.campaign.epochs import Indexes
+from nnfuzz.campaign.lane_jobs import Enter, Order
+from nnfuzz.campaign.lanes import Lanes
 from nnfuzz.sandbox.events import Death, DeathKind, Reply
+from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.identity import Numbered
 from nnfuzz.testcase.jobs import Produce
 
@@ -44,3 +50,18 @@ def test_only_a_crash_within_the_exporter_is_the_exporters(more, again):
     expected = Produce(Numbered(1, 0), ("SIGSEGV", "words")) if again else None
     assert job.after(died) == expected
     assert job.after(Reply(None)) is None
+
+
+def test_tests_of_a_lost_lane_are_made_again_under_the_settings_of_their_epoch():
+    old, new = (Enter(n, n, CaseConfig(), (), (), {}, {}) for n in (1, 2))
+    lanes, begun = object.__new__(Lanes), []
+    lanes.arguments, lanes.returned, lanes._entered = {}, deque(), new
+    lanes.begin = lambda worker, order: begun.append(order)
+    lane = SimpleNamespace(epoch=2, entered=new, sandbox=SimpleNamespace(rearm=lambda arguments: 0))
+    died = Death(DeathKind.CRASH, "run", "SIGKILL", None, "", 0.1)
+    lanes._lost([Order(Numbered(1, index)) for index in (8, 9)], died, old)
+    lanes.prepare(lane)
+    assert [order.test.index for order, _ in lanes.returned] == [8, 9]
+    lanes.returned.clear()
+    lanes.prepare(lane)
+    assert begun == [old, new] and lane.entered is new
