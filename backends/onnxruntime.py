@@ -56,7 +56,7 @@ _LEVELS = {
     "O2": "ORT_ENABLE_EXTENDED",
     "O3": "ORT_ENABLE_ALL",
 }
-# Messages, of several error codes, with which ONNX Runtime refuses a model.
+# Messages with which ONNX Runtime refuses a model, beside those that read_complaint knows.
 _OTHER_DTYPE = re.compile(r"\bType '\S+' of input parameter \S+ of operator \S+ in node \(com\.")
 """What an older release says of a dtype that a contributed operator has had later."""
 _LIMITED = "is under development and support for this is limited"

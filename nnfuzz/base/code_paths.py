@@ -79,8 +79,10 @@ class CodePaths:
 
 @lru_cache(maxsize=1)
 def _imported(count: int, latest: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The folders of nnfuzz's packages and the files of plug-ins among the imported modules, of
-    which there are `count`; they are looked at again once there are more.
+    """The folders of nnfuzz's packages and the files of plug-ins among the imported modules.
+
+    count, latest: the number of these modules and the last one's name, which change when a module
+    is imported: until then the result is kept.
     """
     own: list[str] = []
     adapters: list[str] = []

@@ -121,8 +121,8 @@ def _packed_value(value: ValueInfoProto) -> PackedValue | None:
             return PackedValue(PackingKind.TEXT, np.dtype(dtype).name, tensors)
         name = np.array(numbers, dtype).dtype.name
         return None if shapes else PackedValue(PackingKind.NUMBERS, name, {}, numbers=numbers)
-    except (ValueError, TypeError, AttributeError):  # by somebody else
-        return None
+    except (AttributeError, OverflowError, RecursionError, TypeError, ValueError):
+        return None  # somebody else has written it
 
 
 def packed(packing: Packing, arrays: Mapping[str, Any]) -> dict[str, Any]:

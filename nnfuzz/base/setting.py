@@ -14,7 +14,7 @@ from typing import Any
 GROUPS = (
     TESTED := "What is tested",
     AMOUNT := "How much, and where to",
-    CRITERION := "What it is run on",
+    FED := "What it is run on",
     MODELS := "What models are made of",
     WRITTEN := "How models are written",
     REPORTED := "What is reported",

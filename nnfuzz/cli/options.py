@@ -61,7 +61,7 @@ class Panel:
 
 PANELS = tuple(map(Panel, GROUPS))
 """All headings in the order of --help."""
-TESTED, AMOUNT, CRITERION, MODELS, WRITTEN, REPORTED, SUPPORT, PROCESSES, OTHERS = PANELS
+TESTED, AMOUNT, FED, MODELS, WRITTEN, REPORTED, SUPPORT, PROCESSES, OTHERS = PANELS
 
 
 def option_of(name: str, *spellings: str, **more: object) -> Any:

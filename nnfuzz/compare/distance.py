@@ -15,8 +15,8 @@ def distance(envelope: Envelope, actual: np.ndarray) -> tuple[float, float]:
     The unit is that of the largest comparable element: an element's own unit says little about
     errors near 0, where terms cancel. 0 if nothing is comparable or the dtype is discrete.
     """
-    compared = envelope.comparable & np.isfinite(envelope.ref) if envelope.dtype.is_float else None
-    if compared is None or actual.shape != envelope.ref.shape or not compared.any():
+    compared = _compared(envelope)
+    if actual.shape != envelope.ref.shape or not compared.any():
         return 0.0, 0.0
     away = np.abs(plain(actual)[compared].astype(np.float64) - envelope.ref[compared])
     most = away.max(), max(np.abs(envelope.ref[compared]).max(), np.nextafter(0.0, 1.0))
@@ -24,15 +24,20 @@ def distance(envelope: Envelope, actual: np.ndarray) -> tuple[float, float]:
     return float(most[0] / unit), float(most[0] / most[1])
 
 
+def _compared(envelope: Envelope) -> np.ndarray:
+    """Mask of the comparable finite elements; all False if the dtype is discrete."""
+    return envelope.comparable & np.isfinite(envelope.ref) & envelope.dtype.is_float
+
+
 LOOSE = 0.1
-"""An element is compared loosely if what is off by more than this part of the largest element may
-still be right."""
+"""An element is compared loosely if a result may be right that differs from it by more than this
+part of the largest element."""
 
 
 def looseness(envelope: Envelope) -> float:
     """The share of the comparable elements that are compared loosely."""
-    compared = envelope.comparable & np.isfinite(envelope.ref) if envelope.dtype.is_float else None
-    if compared is None or not compared.any():
+    compared = _compared(envelope)
+    if not compared.any():
         return 0.0
     room = (envelope.hi[compared] - envelope.lo[compared]) / 2
     return float((room > LOOSE * np.abs(envelope.ref[compared]).max()).mean())

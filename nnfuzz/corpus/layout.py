@@ -226,7 +226,9 @@ def write_test(parent: Path, case: TestCase | Entry, name: str = "") -> Path:
     """
     entry = case if isinstance(case, Entry) else Entry(case)
     case, name = entry.case, name or test_name(entry.case.id)
-    names, calls = interface(case.model), _calls(case)
+    names, calls = interface(case.model), [(case.inputs, case.expected)]
+    if len(case.fed) > 1:
+        calls = list(zip(case.fed, by_copy(case.expected), strict=True))
     for kind, wanted, have in zip(("inputs", "outputs"), names, calls[0]):
         if missing := [end for end in wanted if end not in have]:
             raise Unreadable(f"{name}: the case has no {kind} {', '.join(missing)}")
@@ -243,13 +245,6 @@ def write_test(parent: Path, case: TestCase | Entry, name: str = "") -> Path:
                 for place, end in enumerate(wanted):
                     (data / f"{stem}_{place}.pb").write_bytes(tensor_bytes(end, have[end]))
     return parent / name
-
-
-def _calls(case: TestCase) -> list[tuple[Mapping[str, np.ndarray], Mapping[str, np.ndarray]]]:
-    """The inputs and expected outputs of each call."""
-    if case.exporter != DYNAMIC:
-        return [(case.inputs, case.expected)]
-    return list(zip(case.fed, by_copy(case.expected), strict=True))
 
 
 def _about(case: TestCase) -> dict[str, object]:

@@ -67,7 +67,8 @@ def repeated(
             if isinstance(answer, RunnerError):
                 judge.log.fault("confirm", str(answer), run.backend)
                 continue
-            answer = lost([*outcomes, *answer])[len(outcomes) :]
+            if not judge.case.fault:
+                answer = lost([*outcomes, *answer])[len(outcomes) :]
             doubt.tried += 1
             doubt.repeated += _again(judge, doubt.failure, outcomes, answer)
             doubt.again += answer

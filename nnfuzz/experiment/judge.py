@@ -25,9 +25,10 @@ from nnfuzz.triage.signature import Failure, HabitDetails
 
 OPAQUE = "Opaque"
 """The name of nnfuzz.operators.foreign.Opaque in a graph."""
-_RANK = re.compile(r"(\D*)(\d{1,3})")
 BLIND = "the model without the fault gets no further"
 """The message of an outcome that does not name the fault for which a model must be refused."""
+_LEVEL = re.compile(r"(\D*)(\d{1,3})")
+"""A level that ends with a number."""
 
 
 def doubtful(case: TestCase, outcomes: Iterable[Outcome]) -> list[str]:
@@ -123,22 +124,26 @@ def excused(outcomes: Sequence[Outcome]) -> list[Outcome]:
 
 
 def lost(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """The outcomes; where a level refuses what a lower one computes, it fails: no model may be lost
-    on the way up. Levels are lower and higher if only a number at their end differs, as O0 and O3.
+    """The outcomes. A level that refuses a valid model fails if a lower level computes it, since
+    optimisation may lose no model.
     """
-    computed: dict[tuple[str, str], int] = {}
-    for o in outcomes:
-        if (rank := _RANK.fullmatch(o.level)) and o.kind in (OutcomeKind.OK, OutcomeKind.MISMATCH):
-            key = o.backend, rank[1]
-            computed[key] = min(int(rank[2]), computed.get(key, int(rank[2])))
+    computed = [o for o in outcomes if o.kind in (OutcomeKind.OK, OutcomeKind.MISMATCH)]
     return [
         replace(o, kind=OutcomeKind.EXCEPTION)
-        if o.kind is OutcomeKind.UNSUPPORTED
-        and (rank := _RANK.fullmatch(o.level))
-        and computed.get((o.backend, rank[1]), int(rank[2])) < int(rank[2])
+        if o.kind is OutcomeKind.UNSUPPORTED and any(_is_lower(low, o) for low in computed)
         else o
         for o in outcomes
     ]
+
+
+def _is_lower(one: Outcome, other: Outcome) -> bool:
+    """Whether one backend ran both, at levels whose names differ only in the number at the end, as
+    O0 and O3 do, and `one` has the smaller number.
+    """
+    low, high = _LEVEL.fullmatch(one.level), _LEVEL.fullmatch(other.level)
+    if one.backend != other.backend or low is None or high is None:
+        return False
+    return low[1] == high[1] and int(low[2]) < int(high[2])
 
 
 def informed(outcomes: Iterable[Outcome], valid: Iterable[Outcome]) -> list[Outcome]:

@@ -16,15 +16,12 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from nnfuzz.backend.backtrace import normalise
 from nnfuzz.backend.causes import refusing_lines
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.base.writing import as_list
-from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.view import GraphView
 from nnfuzz.materialize.opsets import exporter_of, opset_of, writer
-from nnfuzz.triage.pattern import general_message
 
 INSTANCES = 3
 OK, UNSUPPORTED, FAILING = "ok", "unsupported", "failing"
@@ -209,14 +206,6 @@ def signature_keys(graph: GraphView, variables: Mapping[str, Sequence[int]]) -> 
         bound = [dtypes[inputs[i]] for i in variables.get(node.op, ()) if i < len(inputs)]
         keys.add(str(SupportKey.of_signature(node.op, bound, dtypes[node.outputs[0]])))
     return keys
-
-
-_DTYPES = tuple(dtype.value for dtype in DType)
-
-
-def refusal_statement(message: str, *operators: str) -> str:
-    """A compiler's refusal without names, numbers, dtypes and the operators."""
-    return general_message(normalise(message), _DTYPES, operators)
 
 
 class VersionedKeys:

@@ -21,11 +21,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from nnfuzz.backend.backtrace import normalise
 from nnfuzz.backend.outcome import OutcomeKind
-from nnfuzz.feedback.support import refusal_statement, telling_line
+from nnfuzz.feedback.support import telling_line
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.materialize.opsets import exporter_of
 from nnfuzz.records.rows import AvoidedRow, TestRow
+from nnfuzz.triage.keys import EVERY_DTYPE
+from nnfuzz.triage.pattern import general_message
 
 SIGNATURE_SHARE, EDGE_SHARE = 0.25, 0.1
 """Share of the tests with a signature (an edge) that must fail before it is avoided."""
@@ -245,7 +248,8 @@ def _groups(test: TestRow) -> dict[_Group, str]:
     for backend, levels in test.outcomes.items():
         for outcome in levels.values():
             if outcome.kind == OutcomeKind.UNSUPPORTED:
-                words = f"{backend}: {refusal_statement(telling_line(outcome.message))}"
+                line = normalise(telling_line(outcome.message))
+                words = f"{backend}: {general_message(line, EVERY_DTYPE, ())}"
                 groups[_Group("", words, refusal=True)] = words
     return groups
 

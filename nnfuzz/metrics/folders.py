@@ -9,7 +9,6 @@ from pathlib import Path
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.untrusted import as_far_as
 from nnfuzz.ir.features import features
-from nnfuzz.ir.view import GraphView
 from nnfuzz.materialize.model_graph import model_graph
 from nnfuzz.metrics.measures import (
     Counted,
@@ -57,16 +56,13 @@ def _of_models(
     with steps("models", len(files)) as advance:
         for file in files:
             try:
-                _add(tally, model_graph(file))
+                graph = model_graph(file)
+                nodes = tuple(node for node in graph.nodes if node.op != "Constant")
+                tally.add(features(replace(graph, nodes=nodes)))
             except (Unreadable, ValueError, TypeError) as error:
                 left_out[str(file)] = str(error).splitlines()[0] if str(error) else repr(error)
             advance(f"{len(left_out)} left out" if left_out else "")
-    return Counted(_name(folder), tally, left_out), of_onnx()
-
-
-def _add(tally: Tally, graph: GraphView) -> None:
-    nodes = tuple(node for node in graph.nodes if node.op != "Constant")
-    tally.add(features(replace(graph, nodes=nodes)))
+    return Counted(folder.resolve().name, tally, left_out), of_onnx()
 
 
 def _of_campaign(folder: Path, store: Store, only: Sequence[str]) -> tuple[Counted, Vocabulary]:
@@ -74,11 +70,7 @@ def _of_campaign(folder: Path, store: Store, only: Sequence[str]) -> tuple[Count
     for _, graph in as_far_as(store.tests.features(), "the graphs of tests", missing):
         tally.add(graph)
     known = of_specs(OpRegistry.load().specs())
-    return Counted(_name(folder), tally, dict.fromkeys(missing, "damaged")), known
-
-
-def _name(folder: Path) -> str:
-    return folder.resolve().name
+    return Counted(folder.resolve().name, tally, dict.fromkeys(missing, "damaged")), known
 
 
 def _vocabulary(

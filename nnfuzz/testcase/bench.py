@@ -6,7 +6,7 @@ the interface of a `ProducerClient` without a worker.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
@@ -149,18 +149,23 @@ class CaseBench:
         habits: of compilers; the verdict says where they explain a mismatch. What onnx.reference
         contradicts on a model that no exporter wrote is no mismatch, if it is among the targets.
         """
-        graph = self.load(case)
-        names, calls = only or graph.outputs, case.fed
-        once = in_first_equal_call(names, calls) if len(calls) > 1 else {n: n for n in names}
-        part = pruned(graph.values, graph.nodes, graph.inputs, graph.weights, once.values())
-        graph = pruned(graph.values, graph.nodes, graph.inputs, graph.weights, names)
+        whole = self.load(case)
+
+        def part(ends: Iterable[str]) -> Graph:
+            return pruned(whole.values, whole.nodes, whole.inputs, whole.weights, ends)
+
+        graph = part(only) if only else whole
+        first = {name: name for name in graph.outputs}
+        if len(calls := case.fed) > 1:  # equal calls have one envelope
+            first = in_first_equal_call(graph.outputs, calls)
         everything = {PYTORCH: case.expected, **outputs}
         groups: dict[str, list[Target]] = {}
         for target in everything:
             groups.setdefault(target.compiler, []).append(target)
         params = {**case.inputs, **case.weights}
-        bounds = enclosure(part, params, case.expected, self.edges)
-        bounds = replace(bounds, envelopes={n: bounds.envelopes[once[n]] for n in names})
+        once = part(first.values()) if len(calls) > 1 else graph
+        bounds = enclosure(once, params, case.expected, self.edges)
+        bounds = replace(bounds, envelopes={n: bounds.envelopes[own] for n, own in first.items()})
         plain = judged(bounds, everything, groups.values())
         if arbiter := next(filter(_is_arbiter, outputs), None):
             given = outputs[arbiter].items()

@@ -114,7 +114,7 @@ _PLACEHOLDER = re.compile(r"<(?:dtype|shape|address|name)>")
 _PHRASE = re.compile(r"[A-Za-z_][\w.:']*\w")
 _WORD = re.compile(r"[A-Za-z]{2,}")
 _TRUTH = ("true", "false", "True", "False")
-_EVERY_DTYPE = tuple(dtype.value for dtype in DType)
+EVERY_DTYPE = tuple(dtype.value for dtype in DType)
 _CLAUSES = re.compile(r"(?<=[\w)\]>'\"]): |; |(?<=\w)\. ")
 
 
@@ -194,7 +194,7 @@ def error_keys(
     first = (own.get("message", ""), own.get("location", ""))
     for message, location in (first, *own.get(OTHERS, ())):
         if clause := last_clause(message):
-            plain = general_message(clause, _EVERY_DTYPE, ())
+            plain = general_message(clause, EVERY_DTYPE, ())
             keys.add(Key(KeyKind.CLAUSE, wording(plain)))
         if location:
             keys.add(Key(KeyKind.LOCATION, location))

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 DIMENSIONS = 4
 """How many dimensions of a graph are tried as a symbolic dimension."""
 MULTIPLES = 0.8
-"""Probability of a size that is a multiple of 8, where a graph has such."""
+"""Probability that a size of a graph with blocked sizes is one of nnfuzz.operators.draw.BLOCKS."""
 NOTHING = 0.1
 """Probability that a fresh dimension of a tensor that may be empty is 0."""
 

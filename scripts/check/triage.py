@@ -20,8 +20,9 @@ what a person needs to judge them: title, explanation, model, error or wrong ele
 
     python -m scripts.check.triage CAMPAIGN > findings.md
 
-How well a ledger recognises its bugs is told by a line for each that fails here, and for each once
-more with other names, at another opset and beside another operator:
+With --ledger the script prints how well a ledger recognises its bugs. A bug that fails here has two
+lines: one for its model as it is, and one for that model with other names, at another opset and
+beside another operator.
 
     python -m scripts.check.triage --ledger docs/bugs --system onnxruntime
 
@@ -166,8 +167,8 @@ def variants(folder: Path) -> Iterator[tuple[str, TestCase]]:
 
 
 def known_causes(ledger: Ledger, system: str) -> list[str]:
-    """A line for each variant of each bug that fails here: the bug that it is recognised as, and
-    the one that it would be if the ledger did not have its own.
+    """Prints and returns a line for each variant of each bug that fails here. The line says whether
+    the ledger recognises the bug, and as which one it does if the bug itself is left out.
     """
     bugs, lines = ledger.bugs(), []
     registry = BackendRegistry.discover()

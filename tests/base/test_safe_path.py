@@ -386,6 +386,9 @@ def test_a_declaration_says_what_it_packs():
     for text in ("", "packs ", "packs [1]", 'packs ["int8", {"a": 1}]', 'packs ["no", {"a": []}]'):
         ends[0].doc_string = f"nnfuzz {text}"
         assert packing_of(ends[:1]) == {}
+    for text in ('["int64", {}, [2e400]]', '["int64", {}, ' + "[" * 100_000):
+        plain.doc_string = f"nnfuzz packs {text}"
+        assert packing_of([plain]) == {}
 
 
 def test_a_zip_map_packs_the_matrix_that_it_reads():

@@ -31,7 +31,7 @@ from nnfuzz.cli.errors import (
     writing,
 )
 from nnfuzz.cli.limits import computing
-from nnfuzz.cli.options import CRITERION, MODELS, REPORTED, Backends, Levels, Plugins
+from nnfuzz.cli.options import FED, MODELS, REPORTED, Backends, Levels, Plugins
 from nnfuzz.cli.progress import phases
 from nnfuzz.corpus.layout import interface, read_tensors
 from nnfuzz.library.checking import check_model, installed_compilers, parts_at
@@ -61,7 +61,7 @@ def check(
     level: Levels = None,
     inputs: Annotated[
         Path | None,
-        CRITERION.option(
+        FED.option(
             "Inputs by name, as numpy.savez writes them; or a folder with input_0.pb and so "
             "on, as ONNX's tests have [default: valid ones are searched].",
             "FILE.npz|DIR",
