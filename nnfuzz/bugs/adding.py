@@ -26,7 +26,7 @@ from nnfuzz.findings.folder import (
 from nnfuzz.findings.reduced import repro_program
 from nnfuzz.findings.replay import release_in
 from nnfuzz.records.finding import Finding
-from nnfuzz.triage.keys import Key
+from nnfuzz.triage.keys import Key, KeyKind
 
 MOST_OPERATORS = 3
 """In the name of a bug."""
@@ -35,14 +35,11 @@ CAMPAIGN = "campaign.sqlite"
 
 
 class AdditionKind(StrEnum):
-    """The relation of a finding to a ledger. BACK: of a bug that a release had fixed. OTHERWISE: of
-    a known bug that now fails in another way.
-    """
+    """The relation of a finding to a ledger. BACK: of a bug that a release had fixed."""
 
     NEW = "new"
     KNOWN = "known"
     BACK = "back"
-    OTHERWISE = "known, fails in a new way"
 
 
 @dataclass(frozen=True)
@@ -96,6 +93,7 @@ class Adder:
         source = smallest(folder)
         finding = read_finding(source)
         signatures, keys = recognised_by({folder, source}, self.registry)
+        keys |= {Key(KeyKind.FAILURE, finding.failure.kind.value)}
         made = _bug(finding, folder, signatures, keys)
         for name in bugs_of(bugs, signatures, keys, made.system):
             return self._occurred(name, bugs[name], made, folder)
@@ -121,13 +119,9 @@ class Adder:
         release, kind, message = made.last_bad_release, AdditionKind.KNOWN, ""
         back = bug.state is BugState.FIXED and not newer(bug.right_release, release)
         changed = bug.recognised_as(made).failing_in(release)
-        if bug.failure_kinds and made.kind not in bug.failure_kinds:
-            known = " or ".join(sorted(bug.failure_kinds))
-            kind, message = AdditionKind.OTHERWISE, f"{made.kind}, not {known}"
         if back:
             kind, message = AdditionKind.BACK, f"fixed in {bug.right_release or '?'}"
             changed = replace(changed, state=BugState.CONFIRMED, right_release="")
-        if kind is not AdditionKind.KNOWN:
             changed = changed.noted(f"{kind} in {release or '?'} ({message}): {folder}", self.today)
         if changed != bug:
             self.ledger.put(name, changed)

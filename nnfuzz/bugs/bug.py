@@ -24,6 +24,7 @@ from nnfuzz.triage.keys import (
     Key,
     KeyKind,
     KnownFailures,
+    fail_alike,
     failure_kinds,
     is_known_cause,
     shared_weight,
@@ -138,12 +139,10 @@ class Bug:
     def known(self) -> KnownFailures:
         """The known failures by which this bug is recognised. Raises: KnownError."""
         known = KnownFailures.parse(self.signatures, "signatures")
-        return replace(known, keys=(self._keys(),) if self.keys else ())
-
-    @property
-    def failure_kinds(self) -> set[str]:
-        """The kinds of failures that it has shown; none of a bug whose kind nobody wrote down."""
-        return failure_kinds(self._keys())
+        causes = {key.text for key in Key.parse_all(self.keys) if key.kind is KeyKind.CAUSE}
+        return replace(
+            known, hashes=known.hashes - causes, keys=(self._keys(),) if self.keys else ()
+        )
 
     def _keys(self) -> frozenset[Key]:
         """The keys, with the kind that bug.toml names if its findings name none."""
@@ -154,12 +153,13 @@ class Bug:
 
     def match(self, signatures: Iterable[str], keys: Collection[Key]) -> float:
         """How surely a finding with these signatures and keys has this bug as its cause: infinite
-        for a common signature, else the weight of common keys; 0 where it has another cause.
+        for a common signature, else the weight of common keys; 0 where it has another cause, or
+        fails in a way in which the bug never did.
         """
-        if not set(self.signatures).isdisjoint(signatures):
+        own = self._keys()
+        if fail_alike(keys, own) and not set(self.signatures).isdisjoint(signatures):
             return math.inf
-        own = Key.parse_all(self.keys)
-        return shared_weight(keys, own) if own and is_known_cause(keys, own) else 0.0
+        return shared_weight(keys, own) if is_known_cause(keys, own) else 0.0
 
     def recognised_as(self, other: Bug) -> Bug:
         """With what the other one is recognised by as well: of its keys, those that need no other

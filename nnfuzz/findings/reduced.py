@@ -39,7 +39,7 @@ from nnfuzz.reduction.experiments import CONSTANT, healed
 from nnfuzz.reduction.trials import Servers
 from nnfuzz.testcase.client import ProducerClient, ProducerError
 from nnfuzz.triage.cause import Cause, Symptoms
-from nnfuzz.triage.headline import innermost_line, only_at, operators_text, sentence, wrong_in_words
+from nnfuzz.triage.headline import only_at, operators_text, raising_line, sentence, wrong_in_words
 from nnfuzz.triage.keys import Key, KeyKind, KnownFailures, error_keys, unread_keys
 from nnfuzz.triage.mismatch import largest_operand
 from nnfuzz.triage.pattern import RESULT, as_written, operator_types
@@ -341,7 +341,7 @@ def keys_of(finding: Finding, cause: Cause, symptoms: Symptoms) -> frozenset[Key
     keys |= {Key(KeyKind.HABIT, f"{failure.compiler} {habit}") for habit in parts.get(HABITS, ())}
     if "message" in parts:
         first = next((o for o in finding.outcomes if o.target in failure.targets), None)
-        line = innermost_line(first.traceback) if first else ""
+        line = raising_line(first.error_type, first.message, first.traceback) if first else ""
         keys |= error_keys(failure, parts, graph, line)
     elif RESULT in parts and not symptoms.branches:
         # If an exporter added an If, that If is blamed instead.
@@ -377,9 +377,8 @@ def known_by(folder: Path, registry: BackendRegistry) -> KnownFailures:
         cause = cause_of(finding, registry)
     except RegistryError:
         return KnownFailures(frozenset(hashes))
-    hashes.add(cause.hash)
     if folder.name != REDUCED and not finding.origin.reduction:
-        return KnownFailures(frozenset(hashes))
+        return KnownFailures(frozenset({*hashes, cause.hash}))
     keys = cause.keys | {Key(KeyKind.FAILURE, finding.failure.kind.value)}
     return KnownFailures(frozenset(hashes), keys=(keys,))
 

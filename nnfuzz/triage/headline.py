@@ -17,7 +17,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from nnfuzz.backend.backtrace import function_name, split_frames, without_arguments
-from nnfuzz.backend.causes import DIRECT
+from nnfuzz.backend.causes import DIRECT, NATIVE, chain, innermost, slip
 from nnfuzz.base.code_paths import ADAPTER, LIBRARY
 from nnfuzz.triage.mismatch import WrongOutput
 from nnfuzz.triage.pattern import onnx_type, schema_defaults
@@ -47,7 +47,6 @@ _RUNTIMES = (
 """By language: libc, C++ and its libraries, Rust, Go, Java and JavaScript, Swift, Python; then what
 reports a failure, by its name."""
 _RUNTIME = re.compile("|".join(_RUNTIMES))
-_PANICKED = re.compile(r"\bpanicked at (?:'.*', )?(?:\S*[/\\])?([\w.-]+):(\d+)(?::\d+)?:?$", re.M)
 _FIRST = re.compile(r"most recent call first", re.IGNORECASE)
 
 
@@ -62,15 +61,20 @@ def python_frames(text: str) -> list[str]:
     return places[::-1] if _FIRST.search(text) else places
 
 
-def innermost_line(text: str) -> str:
-    """ "file.py:123", the place of the innermost frame of the last traceback, or where something
-    panicked; "" if neither is in the text.
+def raising_line(error_type: str, message: str, traceback: str) -> str:
+    """ "file.py:123", the line of source that raised the innermost cause of an error, or where that
+    panicked; "" if it is not known. A line of Python that only calls compiled code is none, since
+    all kinds of errors come from it, but for one of Python's own errors.
     """
-    if panicked := _PANICKED.search(text):
-        return f"{panicked[1]}:{panicked[2]}"
-    frames = _foreign(text.rpartition("Traceback (most recent call last)")[2])
-    inner = frames[0 if _FIRST.search(text) else -1] if frames else None
-    return f"{_name(inner)}:{inner[2]}" if inner else ""
+    cause = chain(error_type, message, traceback)[-1]
+    frames = _foreign(cause.traceback)
+    if cause.place or not frames:
+        return cause.place
+    inner = frames[0 if _FIRST.search(cause.traceback) else -1]
+    file, line = innermost(cause.traceback)
+    native = inner[1] != file or file.endswith(NATIVE)
+    raised = native or line.startswith(("raise", "assert")) or slip(cause.type)
+    return f"{_name(inner)}:{inner[2]}" if raised else ""
 
 
 def _foreign(text: str) -> list[re.Match[str]]:

@@ -139,6 +139,7 @@ class KeyKind(StrEnum):
 
 _EPSILON = 1e-9
 HINTS = (KeyKind.CLAUSE, KeyKind.LOCATION, KeyKind.LINE, KeyKind.SAID)
+_IMPLIED_BY = {KeyKind.SAID: KeyKind.CLAUSE, KeyKind.LOCATION: KeyKind.LINE}
 _UNREAD = ("dtype", "shape", "use")
 FEWEST_COMMON = 4
 """Findings that a text must have before it may be boilerplate: of fewer, most prove nothing."""
@@ -243,13 +244,11 @@ def have_one_cause(one: Collection[Key], other: Collection[Key]) -> bool:
 
 
 def shared_weight(one: Collection[Key], other: Collection[Key]) -> float:
-    """The sum of the weights of common keys. The keys SAID and CLAUSE of a message count once,
-    since they hold the same words.
+    """The sum of the weights of common keys. The words of a message count once, as CLAUSE or SAID,
+    and so does its place, as LINE or LOCATION.
     """
     kinds = [key.kind for key in {*one} & {*other}]
-    if KeyKind.CLAUSE in kinds:
-        kinds = [kind for kind in kinds if kind is not KeyKind.SAID]
-    return sum(kind.weight for kind in kinds)
+    return sum(kind.weight for kind in kinds if _IMPLIED_BY.get(kind) not in kinds)
 
 
 def is_known_cause(one: Collection[Key], known: Collection[Key]) -> bool:
@@ -257,13 +256,14 @@ def is_known_cause(one: Collection[Key], known: Collection[Key]) -> bool:
 
     Stricter than `have_one_cause`, since a finding that is wrongly known is lost, and since there
     are no other findings to show which hints every error of the compiler has: where both name
-    places in its source and no place is in both, other hints do not count. Nor do habits.
+    places in its source and no place is in both, other hints do not count. Nor do habits, and the
+    failures must be of one kind.
     """
     one = [key for key in one if key.kind is not KeyKind.HABIT]
     own, theirs = ({k for k in keys if k.kind is KeyKind.LOCATION} for keys in (one, known))
     if own and theirs and own.isdisjoint(theirs):
         one = [key for key in one if key.is_decisive]
-    return have_one_cause(one, known)
+    return fail_alike(one, known) and have_one_cause(one, known)
 
 
 def boilerplate(findings: Iterable[Collection[Key]]) -> set[Key]:
@@ -410,13 +410,19 @@ class KnownFailures:
         """Whether the keys of a reduced finding make it one with a known one that failed in this
         way before. kind: of the failure (OutcomeKind); "" and known keys without any are of all.
         """
-        of_cause = (failure_kinds(known) for known in self.keys if is_known_cause(keys, known))
-        return any(not kind or not kinds or kind in kinds for kinds in of_cause)
+        keys = {*keys, *([Key(KeyKind.FAILURE, kind)] if kind else [])}
+        return any(is_known_cause(keys, known) for known in self.keys)
 
 
 def failure_kinds(keys: Iterable[Key]) -> set[str]:
     """The kinds of failures that the keys of a known finding name."""
     return {key.text for key in keys if key.kind is KeyKind.FAILURE}
+
+
+def fail_alike(one: Iterable[Key], other: Iterable[Key]) -> bool:
+    """Whether two findings have a kind of failure in common, as far as that is known."""
+    kinds, others = failure_kinds(one), failure_kinds(other)
+    return not (kinds and others) or not kinds.isdisjoint(others)
 
 
 def _keys(line: str, where: str) -> frozenset[Key]:

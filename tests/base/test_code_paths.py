@@ -14,7 +14,7 @@ from nnfuzz.base.code_paths import LIBRARY, CodePaths
 from nnfuzz.base.shard import IndexSet, Shard
 from nnfuzz.base.untrusted import Unusable, blaming, check_bounds, check_sense
 from nnfuzz.ir.view import NO_GRAPH
-from nnfuzz.triage.headline import innermost_line, python_frames
+from nnfuzz.triage.headline import python_frames, raising_line
 from nnfuzz.triage.keys import error_keys
 from nnfuzz.triage.signature import failures
 from tests.attacks import bombs
@@ -67,7 +67,7 @@ def read(folders):
     )
     for outcome in (raised, died):
         (failure,) = failures([outcome])
-        yield failure, error_keys(failure, {}, NO_GRAPH, innermost_line(outcome.traceback))
+        yield failure, error_keys(failure, {}, NO_GRAPH, raising_line("", "", outcome.traceback))
 
 
 @given(FOLDERS, FOLDERS, FOLDERS, FOLDERS, FOLDERS)

@@ -1,6 +1,7 @@
 import pytest
 
-from nnfuzz.triage.headline import innermost_line, native_frames, python_frames
+from nnfuzz.backend.causes import DIRECT
+from nnfuzz.triage.headline import native_frames, python_frames, raising_line
 
 TRACEBACK = """Traceback (most recent call last):
   File "/venv/tvm/onnx_frontend.py", line 6798, in from_onnx
@@ -90,7 +91,22 @@ def test_pythons_own_library_is_no_place():
     assert python_frames(text) == ["a.py:run"]
 
 
+@pytest.mark.parametrize(
+    ("error_type", "source", "place"),
+    [
+        ("RuntimeError", "super().compile(model)", ""),
+        ("RuntimeError", "raise RuntimeError(text)", "api.py:9"),
+        ("KeyError", "self.table[name]", "api.py:9"),
+    ],
+)
+def test_a_line_of_python_is_a_place_if_the_error_is_its_own(error_type, source, place):
+    text = f'  File "toy/api.py", line 9, in compile\n    {source}\n{error_type}: x\n'
+    assert raising_line(error_type, "x", text) == place
+    outer = '  File "toy/api.py", line 8, in run\n    raise Error from e\ntoy.Error: x\n'
+    assert raising_line("toy.Error", "x", f"{text}\n{DIRECT}\n\n{outer}") == place
+
+
 def test_the_line_of_a_panic():
-    assert innermost_line("thread 'main' panicked at src/toy/add.rs:12:5:\nno") == "add.rs:12"
-    assert innermost_line("thread 'x' panicked at 'no', C:\\src\\add.rs:12:5\n") == "add.rs:12"
-    assert innermost_line("no") == ""
+    for text in ("at src/toy/add.rs:12:5:\nno", "at 'no', C:\\src\\add.rs:12:5\n"):
+        assert raising_line("", f"thread 'main' panicked {text}", "") == "add.rs:12"
+    assert raising_line("", "no", "") == ""

@@ -52,7 +52,9 @@ def test_hints_of_two_places_make_no_known_cause():
     assert is_known_cause([*sigmoid, key("cause:a")], [*gelu, key("cause:a")])
 
 
-def test_the_same_words_count_once():
+def test_the_same_words_count_once_and_so_does_a_place():
+    place = [key("line:a.rs:1"), key("location:a.rs")]
+    assert not have_one_cause(place, place)
     words = [key("clause:it was unwrapped while it was none"), key("said:it was unwrapped")]
     assert not have_one_cause(words, words)
     assert have_one_cause([*words, key("line:a.rs:1")], [*words, key("line:a.rs:1")])

@@ -75,9 +75,8 @@ def add(
     \b
     nnfuzz bugs add nnfuzz-out/tvm
 
-    A finding belongs to a bug by its signatures and keys. The command reports findings of a bug
-    that a release had fixed, and findings that fail in another way than their bug. Exit code 1
-    then.
+    A finding belongs to a bug that failed in the same way, by signatures and keys. Exit code 1
+    where a release had fixed the bug of a finding.
     """
     book, registry = Ledger(ledger), BackendRegistry.discover(plugin or [])
 
@@ -92,8 +91,7 @@ def add(
     for name, count in held_back.items():
         typer.echo(f"{name or 'others'}: known, held back {count}x")
     typer.echo(_totals(counts, AdditionKind) or "there is no finding")
-    news = {AdditionKind.BACK, AdditionKind.OTHERWISE} & counts.keys()
-    raise typer.Exit(FINDINGS if news else OK)
+    raise typer.Exit(FINDINGS if counts[AdditionKind.BACK] else OK)
 
 
 @bugs.command("list", cls=Grouped)
