@@ -31,10 +31,12 @@ _LABEL = re.compile(
     re.IGNORECASE,
 )
 _SINGLE = re.compile(r"(?<!\w)'([^'\n]{0,120})'(?!\w)")
-_DOUBLE = re.compile(r'"([^"\n]{0,120})"')
+_DOUBLE = re.compile(r'"([^"\n]{0,120}|[^"\s]+)"')
 _BACKTICK = re.compile(r"`([^`'\n]{0,120})[`']")
 _TOKEN = re.compile(r"[A-Za-z_]\w*")
-_NUMBER = re.compile(r"(?<!\w)(?<!\d\.)[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?!\w)")
+_NUMBER = re.compile(
+    r"(?<!\w)(?<!\d\.)[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[Nn]a[Nn]|[Ii]nf)(?!\w)"
+)
 _NO_RANK = re.compile(r"\b(ndim|rank) -1\b")
 _SHAPE = re.compile(
     r"[\[({]\s*[N?][N.]*(?:\s*[,x]\s*[N?][N.]*)*\s*,?\s*[\])}]|\{\}|\[\]|(?<=\bshape )\(\)"
@@ -66,11 +68,11 @@ def normalise(text: str, names: Collection[str] = ()) -> str:
     """One line, at most MAX_CHARACTERS, in which parts that differ from model to model are
     replaced.
 
-    Numbers become N, shapes <shape>, addresses <address>, quoted names and the given names of
-    values <name>, with a compiler's suffix of them (InsertedCast_v10/duplicated becomes
-    InsertedCast_<name>); directories, line numbers, arguments of calls and templates, comments and
-    times go. Names of dtypes and of operators stay; a rank of -1 is unknown. Idempotent but for the
-    cut.
+    Numbers, NaN and infinities become N, shapes <shape>, addresses <address>, quoted names and the
+    given names of values <name>, with a compiler's suffix of them (InsertedCast_v10/duplicated
+    becomes InsertedCast_<name>); directories, line numbers, arguments of calls and templates,
+    comments and times go. Names of dtypes and of operators stay; a rank of -1 is unknown.
+    Idempotent but for the cut.
     """
     text = _STAMP.sub("", _ESCAPE.sub("", text))
     text = without_arguments(_COMMENT.sub("", text))

@@ -308,7 +308,7 @@ _OF_PYTHON = re.compile(
     r"|\bunexpected keyword argument\b"
 )
 """Texts of Python's own TypeErrors."""
-_FRAME = re.compile(r'^  File "([^"]*)", line \d+, in .*\n(?:    (.*))?', re.MULTILINE)
+FRAME = re.compile(r'^  File "([^"]*)", line (\d+), in .*\n?(?:    (.*))?', re.MULTILINE)
 NATIVE = (".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".pyx", ".rs")
 
 
@@ -352,5 +352,5 @@ def slip(error_type: str) -> bool:
 
 def innermost(traceback: str) -> tuple[str, str]:
     """File and source line of the innermost frame of the error that ended it; "" if unknown."""
-    frames = _FRAME.findall(traceback)
-    return (frames[-1][0], (frames[-1][1] or "").strip()) if frames else ("", "")
+    file, _, line = [("", "", ""), *FRAME.findall(traceback)][-1]
+    return file, line.strip()

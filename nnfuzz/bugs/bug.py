@@ -25,7 +25,6 @@ from nnfuzz.triage.keys import (
     KeyKind,
     KnownFailures,
     fail_alike,
-    failure_kinds,
     is_known_cause,
     shared_weight,
 )
@@ -138,23 +137,20 @@ class Bug:
 
     def known(self) -> KnownFailures:
         """The known failures by which this bug is recognised. Raises: KnownError."""
-        known = KnownFailures.parse(self.signatures, "signatures")
-        causes = {key.text for key in Key.parse_all(self.keys) if key.kind is KeyKind.CAUSE}
-        return replace(
-            known, hashes=known.hashes - causes, keys=(self._keys(),) if self.keys else ()
-        )
+        causes = {key.text for key in self._keys()}
+        known = KnownFailures.parse([s for s in self.signatures if s not in causes], "signatures")
+        return replace(known, keys=(self._keys(),) if self.keys else ())
 
     def _keys(self) -> frozenset[Key]:
         """The keys, with the kind that bug.toml names if its findings name none."""
         keys = Key.parse_all(self.keys)
-        if self.kind and not failure_kinds(keys):
+        if self.kind and all(key.kind is not KeyKind.FAILURE for key in keys):
             keys |= {Key(KeyKind.FAILURE, self.kind)}
         return keys
 
     def match(self, signatures: Iterable[str], keys: Collection[Key]) -> float:
-        """How surely a finding with these signatures and keys has this bug as its cause: infinite
-        for a common signature, else the weight of common keys; 0 where it has another cause, or
-        fails in a way in which the bug never did.
+        """How surely a finding with these signatures and keys is this bug, in a way in which it
+        has failed before: infinite for a common signature, else the weight of common keys, or 0.
         """
         own = self._keys()
         if fail_alike(keys, own) and not set(self.signatures).isdisjoint(signatures):
@@ -163,9 +159,9 @@ class Bug:
 
     def recognised_as(self, other: Bug) -> Bug:
         """With what the other one is recognised by as well: of its keys, those that need no other
-        key beside them, and the kinds of its failures.
+        key beside them.
         """
-        theirs = {k for k in other._keys() if k.is_decisive or k.kind is KeyKind.FAILURE}
+        theirs = {key for key in Key.parse_all(other.keys) if key.is_decisive}
         keys = sorted(map(str, (self._keys() | theirs) - Key.parse_all(self.keys)))
         return replace(
             self,

@@ -153,7 +153,7 @@ class Lane:
 
     @staticmethod
     def _failures(case: TestCase, judge: Judge, outcomes: Sequence[Outcome]) -> list[Failure]:
-        return failures(outcomes, judge.verdict, case.graph, case.fault)
+        return failures(outcomes, judge.verdict, case.graph, case.fault, case.model)
 
     def _blamed(
         self, judge: Judge, confirmed: Sequence[Failure], outcomes: Sequence[Outcome]

@@ -108,7 +108,7 @@ class _Search:
         return {outcome.level: self._answer(outcome, result) for outcome in result.outcomes}
 
     def _answer(self, outcome: Outcome, result: Result) -> str:
-        observed = failures([outcome], result.verdict, self.case.graph)
+        observed = failures([outcome], result.verdict, self.case.graph, model=self.case.model)
         if any(same_error(other, self.failure) for other in observed):
             return FAILS
         return str(observed[0].kind if observed else outcome.kind)

@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-from nnfuzz.backend.outcome import OutcomeKind
+from nnfuzz.backend.outcome import OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec, RegistryError
 from nnfuzz.backend.releases import home_of
 from nnfuzz.backend.runner import RunnerError
@@ -38,7 +38,7 @@ from nnfuzz.reduction.case import CaseReduction, Problem, ReduceConfig, reduce_c
 from nnfuzz.reduction.experiments import CONSTANT, healed
 from nnfuzz.reduction.trials import Servers
 from nnfuzz.testcase.client import ProducerClient, ProducerError
-from nnfuzz.triage.cause import Cause, Symptoms
+from nnfuzz.triage.cause import Cause, Symptoms, wrong_fact
 from nnfuzz.triage.headline import only_at, operators_text, raising_line, sentence, wrong_in_words
 from nnfuzz.triage.keys import Key, KeyKind, KnownFailures, error_keys, unread_keys
 from nnfuzz.triage.mismatch import largest_operand
@@ -342,7 +342,8 @@ def keys_of(finding: Finding, cause: Cause, symptoms: Symptoms) -> frozenset[Key
     if "message" in parts:
         first = next((o for o in finding.outcomes if o.target in failure.targets), None)
         line = raising_line(first.error_type, first.message, first.traceback) if first else ""
-        keys |= error_keys(failure, parts, graph, line)
+        inferred = failure.stage is not Stage.EXECUTE and bool(wrong_fact(failure))
+        keys |= error_keys(failure, parts, graph, line, inferred)
     elif RESULT in parts and not symptoms.branches:
         # If an exporter added an If, that If is blamed instead.
         keys |= unread_keys(failure, parts, as_written(graph, symptoms.types))
@@ -363,24 +364,22 @@ def _spares_passes(finding: Finding, parts: Mapping[str, Json]) -> bool:
 def known_by(folder: Path, registry: BackendRegistry) -> KnownFailures:
     """The known failures that a finding's folder stands for.
 
-    They are its signature and, of a reduced finding, the cause and the keys. A folder that cannot
-    be read stands for none.
+    They are its signature and, of a reduced finding, the keys. A folder that cannot be read stands
+    for none.
     """
     try:
         finding = read_finding(folder)
     except FindingError:
         return KnownFailures()
-    hashes = {finding.signature.hash}
-    if smallest(folder) != folder:
-        return KnownFailures(frozenset(hashes))
+    own = KnownFailures(frozenset({finding.signature.hash}))
+    unreduced = folder.name != REDUCED and not finding.origin.reduction
+    if unreduced or smallest(folder) != folder:
+        return own
     try:
         cause = cause_of(finding, registry)
     except RegistryError:
-        return KnownFailures(frozenset(hashes))
-    if folder.name != REDUCED and not finding.origin.reduction:
-        return KnownFailures(frozenset({*hashes, cause.hash}))
-    keys = cause.keys | {Key(KeyKind.FAILURE, finding.failure.kind.value)}
-    return KnownFailures(frozenset(hashes), keys=(keys,))
+        return own
+    return replace(own, keys=(cause.keys | {Key(KeyKind.FAILURE, finding.failure.kind.value)},))
 
 
 def _distinguishing_operators(

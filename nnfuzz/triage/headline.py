@@ -17,7 +17,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from nnfuzz.backend.backtrace import function_name, split_frames, without_arguments
-from nnfuzz.backend.causes import DIRECT, NATIVE, chain, innermost, slip
+from nnfuzz.backend.causes import DIRECT, FRAME, NATIVE, chain, slip
 from nnfuzz.base.code_paths import ADAPTER, LIBRARY
 from nnfuzz.triage.mismatch import WrongOutput
 from nnfuzz.triage.pattern import onnx_type, schema_defaults
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import onnx
 
 
-_PYTHON = re.compile(r'^\s*File "([^"]*)", line (\d+),? in (.+)$')
+_PYTHON = re.compile(r'^\s*File "([^"]*)", line \d+,? in (.+)$')
 _RUNTIMES = (
     r"_?_?libc_\w+|_?_?GI_\w+|_start|clone\d?|gsignal|raise|abort|killpg|pthread_\w+|__\w*|main"
     r"|start_thread|_nl_load_domain.*|mem(?:cpy|move|set|cmp)|strn?(?:len|cpy|cmp|cat|dup)|(?:m|c|re)alloc"
@@ -50,41 +50,34 @@ _RUNTIME = re.compile("|".join(_RUNTIMES))
 _FIRST = re.compile(r"most recent call first", re.IGNORECASE)
 
 
+_RAISES = re.compile(r"assert\b|raise\b.*(?:['\"].* .*['\"]|\($)")
+"""A line that has the words of its error, or whose next line has them: "raise error" has not."""
+
+
 def python_frames(text: str) -> list[str]:
     """Frames of the innermost cause's traceback, outermost first, as "file.py:function".
 
     Those of Python's library are left out. C++ frames that a compiler adds to its tracebacks count.
     """
     _, _, last = text.partition(DIRECT)[0].rpartition("Traceback (most recent call last)")
-    frames = [frame for frame in _foreign(last or text) if not frame[1].startswith(LIBRARY)]
-    places = [f"{_name(frame)}:{function_name(frame[3])}" for frame in frames]
+    frames = filter(None, map(_PYTHON.match, (last or text).splitlines()))
+    kept = [frame for frame in frames if not frame[1].startswith((ADAPTER, LIBRARY))]
+    places = [f"{frame[1].rsplit('/', 1)[-1]}:{function_name(frame[2])}" for frame in kept]
     return places[::-1] if _FIRST.search(text) else places
 
 
 def raising_line(error_type: str, message: str, traceback: str) -> str:
     """ "file.py:123", the line of source that raised the innermost cause of an error, or where that
-    panicked; "" if it is not known. A line of Python that only calls compiled code is none, since
-    all kinds of errors come from it, but for one of Python's own errors.
+    panicked; "" if unknown. No line of Python that only calls compiled code counts, nor one that
+    raises what it was given, since all kinds of errors come from it; Python's own errors count.
     """
     cause = chain(error_type, message, traceback)[-1]
-    frames = _foreign(cause.traceback)
+    frames = [own for own in FRAME.findall(cause.traceback) if not own[0].startswith(ADAPTER)]
     if cause.place or not frames:
         return cause.place
-    inner = frames[0 if _FIRST.search(cause.traceback) else -1]
-    file, line = innermost(cause.traceback)
-    native = inner[1] != file or file.endswith(NATIVE)
-    raised = native or line.startswith(("raise", "assert")) or slip(cause.type)
-    return f"{_name(inner)}:{inner[2]}" if raised else ""
-
-
-def _foreign(text: str) -> list[re.Match[str]]:
-    """The frames of Python, but those of an adapter; nnfuzz's own are in no text of a compiler."""
-    frames = filter(None, map(_PYTHON.match, text.splitlines()))
-    return [frame for frame in frames if not frame[1].startswith(ADAPTER)]
-
-
-def _name(frame: re.Match[str]) -> str:
-    return frame[1].rsplit("/", 1)[-1]
+    file, number, line = frames[0 if _FIRST.search(cause.traceback) else -1]
+    raised = file.endswith(NATIVE) or _RAISES.match(line.strip()) or slip(cause.type)
+    return f"{file.rsplit('/', 1)[-1]}:{number}" if raised else ""
 
 
 def native_frames(text: str) -> list[str]:

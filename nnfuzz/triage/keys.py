@@ -182,21 +182,28 @@ class Key:
 
 
 def error_keys(
-    failure: Failure, parts: Mapping[str, object], graph: GraphView, line: str = ""
+    failure: Failure,
+    parts: Mapping[str, object],
+    graph: GraphView,
+    line: str = "",
+    inferred: bool = False,
 ) -> set[Key]:
     """The keys of an error: its last clause, its place, its operators, the frame of a crash, and
     what it says where, dtypes and operators aside.
 
-    parts: of the cause. line: of the compiler's source that raised, if it is
-    known. Operators stay in the clause: a compiler that lacks two of them has two gaps.
+    parts: of the cause. line: of the compiler's source that raised, if it is known. Operators stay
+    in the clause: a compiler that lacks two of them has two gaps. inferred: whether it is about a
+    type that was inferred, for which a compiler has the same words wherever it checks one.
     """
     own = failure.signature.parts
-    keys = {Key(KeyKind.OPERATORS, ",".join(sorted(graph.operators)))}
+    operators = ",".join(sorted(graph.operators))
+    of = f" of {operators}" if inferred and not line else ""
+    keys = {Key(KeyKind.OPERATORS, operators)}
     first = (own.get("message", ""), own.get("location", ""))
     for message, location in (first, *own.get(OTHERS, ())):
         if clause := last_clause(message):
             plain = general_message(clause, EVERY_DTYPE, ())
-            keys.add(Key(KeyKind.CLAUSE, wording(plain)))
+            keys.add(Key(KeyKind.CLAUSE, wording(plain) + of))
         if location:
             keys.add(Key(KeyKind.LOCATION, location))
     if line:
@@ -254,10 +261,9 @@ def shared_weight(one: Collection[Key], other: Collection[Key]) -> float:
 def is_known_cause(one: Collection[Key], known: Collection[Key]) -> bool:
     """Whether a finding has the cause of a known one.
 
-    Stricter than `have_one_cause`, since a finding that is wrongly known is lost, and since there
-    are no other findings to show which hints every error of the compiler has: where both name
-    places in its source and no place is in both, other hints do not count. Nor do habits, and the
-    failures must be of one kind.
+    Stricter than `have_one_cause`, since what is wrongly known is lost, and since no other
+    findings show which hints every error of the compiler has: where both name places in its source
+    and none is in both, other hints do not count. Habits and failures of another kind never do.
     """
     one = [key for key in one if key.kind is not KeyKind.HABIT]
     own, theirs = ({k for k in keys if k.kind is KeyKind.LOCATION} for keys in (one, known))
@@ -414,15 +420,10 @@ class KnownFailures:
         return any(is_known_cause(keys, known) for known in self.keys)
 
 
-def failure_kinds(keys: Iterable[Key]) -> set[str]:
-    """The kinds of failures that the keys of a known finding name."""
-    return {key.text for key in keys if key.kind is KeyKind.FAILURE}
-
-
-def fail_alike(one: Iterable[Key], other: Iterable[Key]) -> bool:
+def fail_alike(one: Collection[Key], other: Collection[Key]) -> bool:
     """Whether two findings have a kind of failure in common, as far as that is known."""
-    kinds, others = failure_kinds(one), failure_kinds(other)
-    return not (kinds and others) or not kinds.isdisjoint(others)
+    kinds = [{key.text for key in keys if key.kind is KeyKind.FAILURE} for keys in (one, other)]
+    return not all(kinds) or not kinds[0].isdisjoint(kinds[1])
 
 
 def _keys(line: str, where: str) -> frozenset[Key]:

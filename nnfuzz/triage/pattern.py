@@ -128,6 +128,14 @@ def operator_types(model: bytes) -> set[str]:
     return {node.op_type for node in onnx.load_model_from_string(model).graph.node} - {"Constant"}
 
 
+def names_of(model: bytes) -> list[str]:
+    """The numbered names of nodes and constants in a serialized ONNX model."""
+    import onnx
+
+    graph = onnx.load_model_from_string(model).graph
+    return [own.name for own in (*graph.node, *graph.initializer) if re.search(r"\d", own.name)]
+
+
 def written_types(model: bytes, graph: GraphView) -> dict[str, str]:
     """The operator of ONNX that computes each value of a graph in its serialized model, by name;
     only values that the model calls the same, and none that is but moved at the end.
@@ -156,7 +164,7 @@ def sole_operator(model: bytes, graph: GraphView = NO_GRAPH) -> str:
     """
     own = {*graph.operators} if graph else set()
     if len(own) == 1 and (called := onnx_type(min(own), operator_types(model))):
-        return called
+        return f"{''.join(min(own).rpartition('.')[:2])}{called}"
     operators = data_operators(model)
     return operators[0][0] if len(operators) == 1 else ""
 

@@ -39,7 +39,7 @@ from nnfuzz.triage.headline import (
     sentence,
 )
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
-from nnfuzz.triage.pattern import operands, switches
+from nnfuzz.triage.pattern import names_of, operands, switches
 from nnfuzz.vary.faults.fault import Fault
 
 FAILURES = (OutcomeKind.EXCEPTION, OutcomeKind.CRASH, OutcomeKind.TIMEOUT)
@@ -315,12 +315,13 @@ def failures(
     verdict: Verdict | None = None,
     graph: GraphView = NO_GRAPH,
     fault: Fault | None = None,
+    model: bytes = b"",
 ) -> list[Failure]:
     """Every distinct failure among the outcomes of a test case, by backend in order.
 
-    verdict: on the outcomes that are ok; graph: it names
-    the operators. Failures of one backend at several levels are one if their errors are.
-    fault: for which the model must be refused.
+    verdict: on the outcomes that are ok; graph: it names the operators. Failures of one backend at
+    several levels are one if their errors are. fault: for which the model must be refused.
+    model: in ONNX; its names are no words of an error.
     """
     if fault is not None:
         return wrong_answers(outcomes, fault, words_of(graph))
@@ -331,7 +332,7 @@ def failures(
         explained = {t: habits for t, habits in _explained(verdict).items() if t in targets}
         wrong = [m for m in wrong_outputs(verdict) if m.target in targets - explained.keys()]
         distinct += [
-            *_errors(ran, graph),
+            *_errors(ran, graph, model),
             *_habitual(ran, explained),
             *_mismatches(ran, wrong, graph, verdict.calls if verdict else {}),
         ]
@@ -449,12 +450,12 @@ def text_of(outcome: Outcome) -> CompilerError:
     return CompilerError(outcome.stage, outcome.error_type, outcome.message, outcome.traceback)
 
 
-def _errors(ran: Sequence[Outcome], graph: GraphView) -> Iterable[Failure]:
-    names = words_of(graph)
+def _errors(ran: Sequence[Outcome], graph: GraphView, model: bytes) -> Iterable[Failure]:
+    failing = [outcome for outcome in ran if outcome.kind in FAILURES]
+    names = words_of(graph) + names_of(model) if failing else []
     groups: dict[KnownDetails, list[Outcome]] = {}
-    for outcome in ran:
-        if outcome.kind in FAILURES:
-            groups.setdefault(_details_of(outcome, graph, names), []).append(outcome)
+    for outcome in failing:
+        groups.setdefault(_details_of(outcome, graph, names), []).append(outcome)
     for details, group in groups.items():
         yield _error(group, ran, details, _error_title(details, group[0], names))
 

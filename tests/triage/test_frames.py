@@ -95,7 +95,8 @@ def test_pythons_own_library_is_no_place():
     ("error_type", "source", "place"),
     [
         ("RuntimeError", "super().compile(model)", ""),
-        ("RuntimeError", "raise RuntimeError(text)", "api.py:9"),
+        ("RuntimeError", "raise RuntimeError(text)", ""),
+        ("RuntimeError", 'raise RuntimeError(f"{x} is bad")', "api.py:9"),
         ("KeyError", "self.table[name]", "api.py:9"),
     ],
 )
