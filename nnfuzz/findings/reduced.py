@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-from nnfuzz.backend.outcome import OutcomeKind, Stage
+from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec, RegistryError
 from nnfuzz.backend.releases import home_of
 from nnfuzz.backend.runner import RunnerError
@@ -38,7 +38,7 @@ from nnfuzz.reduction.case import CaseReduction, Problem, ReduceConfig, reduce_c
 from nnfuzz.reduction.experiments import CONSTANT, healed
 from nnfuzz.reduction.trials import Servers
 from nnfuzz.testcase.client import ProducerClient, ProducerError
-from nnfuzz.triage.cause import Cause, Symptoms, wrong_fact
+from nnfuzz.triage.cause import Cause, Symptoms
 from nnfuzz.triage.headline import only_at, operators_text, raising_line, sentence, wrong_in_words
 from nnfuzz.triage.keys import Key, KeyKind, KnownFailures, error_keys, unread_keys
 from nnfuzz.triage.mismatch import largest_operand
@@ -342,8 +342,7 @@ def keys_of(finding: Finding, cause: Cause, symptoms: Symptoms) -> frozenset[Key
     if "message" in parts:
         first = next((o for o in finding.outcomes if o.target in failure.targets), None)
         line = raising_line(first.error_type, first.message, first.traceback) if first else ""
-        inferred = failure.stage is not Stage.EXECUTE and bool(wrong_fact(failure))
-        keys |= error_keys(failure, parts, graph, line, inferred)
+        keys |= error_keys(failure, parts, graph, line)
     elif RESULT in parts and not symptoms.branches:
         # If an exporter added an If, that If is blamed instead.
         keys |= unread_keys(failure, parts, as_written(graph, symptoms.types))

@@ -1,9 +1,9 @@
 """Keys of a cause, by which findings of one compiler are merged, and known failures.
 
 A key is a property that findings with one cause tend to share. One that names the cause weighs 1
-and merges alone. What a message says last needs the same place or the same operators beside it;
-these two together say too little, since one source file has many causes; one line of it beside
-the words or the operators is enough.
+and merges alone. What a message says last needs the same line of source or the same operators
+beside it. A source file has many causes, and the check of a type is the same for all operators: a
+file alone merges nothing.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class KeyKind(StrEnum):
     FRAME = "frame"  # innermost function of the compiler in a crash
     CALLER = "caller"  # what called it; says nothing unless the frame is no place
     CLAUSE = "clause"  # what a message says last
-    LOCATION = "location"  # in the compiler's source
+    LOCATION = "location"  # a file of the compiler's source; merges nothing, but tells causes apart
     LINE = "line"  # of the compiler's source, innermost
     SAID = "said"  # the message with placeholders for dtypes and operators
     OPERATORS = "operators"  # those of the reduced model
@@ -139,15 +139,14 @@ class KeyKind(StrEnum):
 
 _EPSILON = 1e-9
 HINTS = (KeyKind.CLAUSE, KeyKind.LOCATION, KeyKind.LINE, KeyKind.SAID)
-_IMPLIED_BY = {KeyKind.SAID: KeyKind.CLAUSE, KeyKind.LOCATION: KeyKind.LINE}
 _UNREAD = ("dtype", "shape", "use")
 FEWEST_COMMON = 4
 """Findings that a text must have before it may be boilerplate: of fewer, most prove nothing."""
 _WEIGHTS = {
     "caller": 0.0,
     "failure": 0.0,
+    "location": 0.0,
     "clause": 0.6,
-    "location": 0.4,
     "operators": 0.4,
     "line": 0.6,
     "said": 0.4,
@@ -182,28 +181,21 @@ class Key:
 
 
 def error_keys(
-    failure: Failure,
-    parts: Mapping[str, object],
-    graph: GraphView,
-    line: str = "",
-    inferred: bool = False,
+    failure: Failure, parts: Mapping[str, object], graph: GraphView, line: str = ""
 ) -> set[Key]:
     """The keys of an error: its last clause, its place, its operators, the frame of a crash, and
     what it says where, dtypes and operators aside.
 
     parts: of the cause. line: of the compiler's source that raised, if it is known. Operators stay
-    in the clause: a compiler that lacks two of them has two gaps. inferred: whether it is about a
-    type that was inferred, for which a compiler has the same words wherever it checks one.
+    in the clause: a compiler that lacks two of them has two gaps.
     """
     own = failure.signature.parts
-    operators = ",".join(sorted(graph.operators))
-    of = f" of {operators}" if inferred and not line else ""
-    keys = {Key(KeyKind.OPERATORS, operators)}
+    keys = {Key(KeyKind.OPERATORS, ",".join(sorted(graph.operators)))}
     first = (own.get("message", ""), own.get("location", ""))
     for message, location in (first, *own.get(OTHERS, ())):
         if clause := last_clause(message):
             plain = general_message(clause, EVERY_DTYPE, ())
-            keys.add(Key(KeyKind.CLAUSE, wording(plain) + of))
+            keys.add(Key(KeyKind.CLAUSE, wording(plain)))
         if location:
             keys.add(Key(KeyKind.LOCATION, location))
     if line:
@@ -251,11 +243,13 @@ def have_one_cause(one: Collection[Key], other: Collection[Key]) -> bool:
 
 
 def shared_weight(one: Collection[Key], other: Collection[Key]) -> float:
-    """The sum of the weights of common keys. The words of a message count once, as CLAUSE or SAID,
-    and so does its place, as LINE or LOCATION.
+    """The sum of the weights of common keys. The keys SAID and CLAUSE of a message count once,
+    since they hold the same words.
     """
     kinds = [key.kind for key in {*one} & {*other}]
-    return sum(kind.weight for kind in kinds if _IMPLIED_BY.get(kind) not in kinds)
+    if KeyKind.CLAUSE in kinds:
+        kinds = [kind for kind in kinds if kind is not KeyKind.SAID]
+    return sum(kind.weight for kind in kinds)
 
 
 def is_known_cause(one: Collection[Key], known: Collection[Key]) -> bool:
