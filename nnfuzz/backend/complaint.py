@@ -131,15 +131,16 @@ _CONTEXT = re.compile(
     r"^(?:exception (?:from|encountered|occurred)|during|while|when|summary\b|note:|hint:"
     r"|see |for more|to (?:facilitate|fix|enable|disable)|please|refer to|at |in file"
     r"|an? (?:\w+ )?(?:error|exception) (?:has |was )?(?:occurred|raised|encountered)\b"
-    r"|\S+:\d+(?::\d+)?: (?:note|remark|warning):|call arguments|\^+$|[-=*_#]+$)",
+    r"|\S+:\d+(?::\d+)?: (?:note|remark|warning):|call arguments|\W+$)",
     re.IGNORECASE,
 )
 """Beginnings of lines that lead to a cause or follow it, in the messages of any C++ or Python."""
 _LINK = re.compile(r"\bhttps?://\S+")
 _DUMP = re.compile(
     r"^\s*[%@{}]|[{};]\s*$|^\s*\w+\s*(?::\s*[\w.\[\]]+\s*)?= \S+\(.*\)$|^\s*(?:left|right): "
+    r"|^\s*[a-z_]+: (?:\"[^\"]*\"|[A-Z][A-Z\d_]*|[-\d.]+)$"
 )
-"""Lines of a printed module (assignments, braces), and operands that Rust's assert_eq! prints."""
+"""Lines of a module (assignments, braces) or of protobuf, and operands of Rust's assert_eq!."""
 _PLACE = re.compile(r"([\w-]+\.(?:cc|cpp|cxx|c|h|hpp|cu|cuh|rs|mlir|pyx))(?::|\", line )\d+")
 _CHECK = re.compile(r"^(?:internal )?(?:check|assert\w*)\b.*\b(?:failed|is false)\b", re.IGNORECASE)
 _DTYPES = re.compile(r"\b(?:d(?:ata ?)?type|element[ _]type|precision)s?\b", re.IGNORECASE)

@@ -54,6 +54,10 @@ def test_the_innermost_cause_of_a_chain_stands_last_and_behind_what_quotes_the_m
     assert found.others == ()
 
 
+def test_what_protobuf_prints_is_no_statement():
+    assert read('Cannot parse: \nname: "perm"\ntype: INTS\n\n.').subject == "Cannot parse:"
+
+
 def test_a_list_is_several_complaints_each_with_its_place():
     found = read(LIST)
     assert (found.subject, found.location) == (

@@ -9,7 +9,6 @@ from nnfuzz.backend.target import Target
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
 from nnfuzz.triage.keys import (
     Key,
-    KeyKind,
     boilerplate,
     error_keys,
     grouped,
@@ -29,7 +28,6 @@ def key(text):
 
 def test_one_strong_key_or_two_weak_ones_make_two_findings_one():
     assert have_one_cause([key("frame:fuse")], [key("frame:fuse"), key("cause:a")])
-    assert not have_one_cause([key("clause:it is bad")], [key("clause:it is bad")])
     weak = [key("clause:it is bad"), key("line:a.cc:7")]
     assert have_one_cause(weak, [*weak, key("cause:b")])
     assert not have_one_cause(weak, [key("clause:it is good"), key("line:a.cc:7")])
@@ -121,12 +119,6 @@ def test_the_order_of_findings_does_not_change_the_groups(drawn, rng):
     assert groups(named) == groups(dict(shuffled))
 
 
-def test_a_key_is_read_back():
-    for kind in KeyKind:
-        made = Key(kind, "some: text")
-        assert Key.parse(str(made)) == made
-
-
 @pytest.mark.parametrize(
     ("message", "clause"),
     [
@@ -196,18 +188,9 @@ def test_whatever_an_importer_misses_of_a_result_it_is_one_cause():
     assert unread("ConcatFromSequence", "ArgMax", about=None) == set()
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        (
-            "Output mismatch after rewiring output #N: expected F32 got ,F64",
-            "Output mismatch after rewiring output #N: expected <shape>,F16 got <shape>,F32",
-        ),
-        ("input N is not as planned (got Bool true)", "input N is not as planned (got Bool false)"),
-    ],
-)
-def test_dtypes_and_values_make_no_other_clause(one, other):
-    plain = (general_message(last_clause(text), ["float32", "bool"], ()) for text in (one, other))
+def test_truth_values_make_no_other_clause():
+    texts = (f"input N is not as planned (got Bool {value})" for value in ("true", "false"))
+    plain = (general_message(last_clause(text), ["bool"], ()) for text in texts)
     assert len(set(map(wording, plain))) == 1
 
 
