@@ -128,9 +128,12 @@ class Faults(list[Fault]):
 
 @dataclass(frozen=True)
 class FaultyCompiler:
-    """A compiler that is right but for its faults."""
+    """A compiler that is right but for its faults. refused: those that are refusals, and no causes:
+    a finding that tells of one is unplanted.
+    """
 
     faults: Sequence[Fault]
+    refused: Sequence[Fault] = ()
 
     def check(self, model: onnx.ModelProto, stage: Stage) -> None:
         """Raises: what the first static fault of the stage raises."""
@@ -139,7 +142,8 @@ class FaultyCompiler:
 
     def causes_of(self, model: bytes, feeds: Arrays) -> set[str]:
         """The ground truth: the causes by which these ONNX bytes fail on these inputs."""
-        return self.causes(onnx.load_model_from_string(model), feeds)
+        known = self.causes(onnx.load_model_from_string(model), feeds)
+        return known - {fault.cause for fault in self.refused}
 
     def first(self, model: onnx.ModelProto, stage: Stage) -> tuple[Fault, Site] | None:
         """The first static fault in the order of the nodes, and its place."""

@@ -82,12 +82,8 @@ def negated(node, inputs, run):
     return [-x for x in run()]
 
 
-COMPILER = FaultyCompiler([*REFUSED, *FAULTS])
-
-
-def causes_of(model, inputs):
-    """A refusal is no cause: a finding that tells of one is unplanted."""
-    return COMPILER.causes_of(model, inputs) - {fault.cause for fault in REFUSED}
+COMPILER = FaultyCompiler([*REFUSED, *FAULTS], REFUSED)
+causes_of = COMPILER.causes_of
 
 
 @backend

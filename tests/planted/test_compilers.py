@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
-from tests.planted import frugal, garrulous, guessing, immature
+from tests.planted import frugal, garrulous, guessing, immature, layered
 from tests.planted.nodewise import Interpreter
 
 ROWS = np.array([[1.0, -2.0, 3.0], [0.5, 2.5, -1.0]], np.float32)
@@ -62,7 +62,7 @@ def test_the_cause_of_a_failure_is_known():
     assert causes(exp, inputs=wide, dtype=TensorProto.DOUBLE) == {"double_in_float"}
 
 
-def test_three_compilers_know_wrong_types_misleading_words_and_habits():
+def test_compilers_know_wrong_types_misleading_words_and_habits():
     def met(plugin, *nodes, inputs=ONE, **rest):
         return plugin.causes_of(model(*nodes, **rest).SerializeToString(), inputs)
 
@@ -72,6 +72,7 @@ def test_three_compilers_know_wrong_types_misleading_words_and_habits():
         assert met(guessing, floored, (reader, operands, "y", {})) == {"dtype_of_floor"}
     assert met(guessing, ("Relu", "x", "y", {})) == set()
     assert met(garrulous, ("Sigmoid", "x", "y", {})) == {"lost_unit"}
+    assert met(layered, ("Ceil", "x", "y", {})) == {"rounded"}
     refused = {"x": ROWS.astype(np.float64)}
     assert met(garrulous, ("Sin", "x", "y", {}), inputs=refused, dtype=TensorProto.DOUBLE) == set()
     strange = {"x": np.where(ROWS > 2, np.float32(np.nan), ROWS)}
