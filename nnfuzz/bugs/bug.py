@@ -151,9 +151,11 @@ class Bug:
     def match(self, signatures: Iterable[str], keys: Collection[Key]) -> float:
         """How surely a finding with these signatures and keys is this bug, in a way in which it
         has failed before: infinite for a common signature, else the weight of common keys, or 0.
+        Causes stand among the signatures of a bug without keys.
         """
         own = self._keys()
-        if fail_alike(keys, own) and not set(self.signatures).isdisjoint(signatures):
+        hashes = {*signatures, *(() if self.keys else (key.text for key in keys))}
+        if fail_alike(keys, own) and not hashes.isdisjoint(self.signatures):
             return math.inf
         return shared_weight(keys, own) if is_known_cause(keys, own) else 0.0
 

@@ -65,7 +65,7 @@ def recognising(
         reduced = reduce(finding)
         cause = cause_of(reduced, registry)
         keys |= {*cause.keys, Key(KeyKind.FAILURE, finding.failure.kind.value)}
-        signatures |= {finding.signature.hash, reduced.signature.hash, cause.hash}
+        signatures |= {finding.signature.hash, reduced.signature.hash}
     return signatures, keys
 
 
