@@ -164,7 +164,7 @@ def sole_operator(model: bytes, graph: GraphView = NO_GRAPH) -> str:
     """
     own = {*graph.operators} if graph else set()
     if len(own) == 1 and (called := onnx_type(min(own), operator_types(model))):
-        return f"{''.join(min(own).rpartition('.')[:2])}{called}"
+        return called
     operators = data_operators(model)
     return operators[0][0] if len(operators) == 1 else ""
 
