@@ -92,7 +92,7 @@ def _without_names(text: str, names: Collection[str]) -> str:
         text = re.sub(rf"(?<=['\"`=])(?:{'|'.join(sorted(words))})(?!\w)", "<name>", text)
     if names := {name for name in names if not name.isdigit()} - words:
         known = "|".join(re.escape(name) for name in sorted(names, key=lambda n: (-len(n), n)))
-        text = re.sub(rf"(?<![\w.])(?<!::)(?:{known})(?![\w.])", "<name>", text)
+        text = re.sub(rf"(?<![\w.])(?<!::)(?:{known})(?!\.?\w)", "<name>", text)
         numbered = {re.sub(r"\d+", r"\\d+", re.escape(n)) for n in names if re.search(r"\d", n)}
         if numbered:
             similar = "|".join(sorted(numbered))

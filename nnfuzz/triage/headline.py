@@ -224,7 +224,7 @@ def _lettered(text: str, names: Collection[str]) -> str:
     known = sorted((n for n in names if re.search(r"\d", n)), key=len, reverse=True)
     if not known:
         return text
-    pattern = re.compile(rf"(?<![\w.:])(?:{'|'.join(map(re.escape, known))})(?![\w.])")
+    pattern = re.compile(rf"(?<![\w.:])(?:{'|'.join(map(re.escape, known))})(?!\.?\w)")
     found = dict.fromkeys(pattern.findall(text))
     letters = dict(zip(found, "xyzuvw"))
     return pattern.sub(lambda name: letters.get(name[0], name[0]), text)
