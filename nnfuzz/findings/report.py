@@ -32,7 +32,7 @@ from nnfuzz.findings.repro import (
 from nnfuzz.findings.text import environment
 from nnfuzz.ir.dtypes import DType, plain
 from nnfuzz.ir.sizes import from_copies
-from nnfuzz.materialize.opsets import DYNAMIC
+from nnfuzz.materialize.opsets import is_called
 from nnfuzz.records.finding import Finding
 from nnfuzz.reduction.experiments import healed
 from nnfuzz.testcase.identity import ForeignId
@@ -231,7 +231,7 @@ def _invalid_symptom(finding: Finding, outcome: Outcome | None, where: str) -> s
 def _calls(finding: Finding) -> str:
     """Explains the calls of a model that is called several times; "" for others."""
     case = finding.case
-    if case.exporter != DYNAMIC:
+    if not is_called(case.exporter):
         return ""
     runs = case.fed
     names = [n for n in runs[0] if len({part[n].shape for part in runs}) > 1]

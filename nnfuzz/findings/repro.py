@@ -22,7 +22,7 @@ from nnfuzz.findings import text
 from nnfuzz.findings.text import environment
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.sizes import at_one_size
-from nnfuzz.materialize.opsets import DYNAMIC
+from nnfuzz.materialize.opsets import is_called
 from nnfuzz.materialize.walk import graphs
 from nnfuzz.records.finding import Finding
 from nnfuzz.testcase.case import TestCase
@@ -228,7 +228,7 @@ def repro_script(finding: Finding, program: str | None, plugins: PluginFiles = N
     outcome = failing_outcome(finding)
     module = module_text(finding)
     case = finding.case
-    several = case.exporter == DYNAMIC and (at_one_size(case.graph) or not takes_module(finding))
+    several = is_called(case.exporter) and (at_one_size(case.graph) or not takes_module(finding))
     inline = inlined(finding)
     by_nnfuzz = not module if takes_module(finding) else program is None
     if takes_module(finding) and not module:

@@ -22,7 +22,7 @@ from nnfuzz.findings.replay import ReplayResult, replay_finding
 from nnfuzz.findings.report import model_text, tracker_report
 from nnfuzz.findings.repro import program_of
 from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.materialize.opsets import DYNAMIC
+from nnfuzz.materialize.opsets import CALLED_DIRECT
 from nnfuzz.records.finding import Finding, Origin
 from nnfuzz.reduction.candidate import ReductionFigures
 from nnfuzz.testcase.case import CaseConfig, TestCase
@@ -88,7 +88,7 @@ def dynamic(case):
     inputs = {"x": X, "x_at1": LONGER}
     expected = {"y": np.tanh(X + W), "y_at1": np.tanh(LONGER + W)}
     data = proto.SerializeToString()
-    return replace(case, model=data, inputs=inputs, expected=expected, exporter=DYNAMIC)
+    return replace(case, model=data, inputs=inputs, expected=expected, exporter=CALLED_DIRECT)
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_a_failure_of_the_second_run_is_shown_by_one_program_for_all_sizes(tmp_p
         BackendRunner(spec, registry) as runner,
     ):
         made = (producer.produce(Numbered(5, index)) for index in range(20))
-        case = next(c for c in made if isinstance(c, TestCase) and c.exporter == DYNAMIC)
+        case = next(c for c in made if isinstance(c, TestCase) and c.exporter == CALLED_DIRECT)
         seen = examine(case, runner, producer)
     found = Finding(seen.failures[0], case, seen.outcomes, spec, as_json(config), seen.verdict)
     folder = write_finding(tmp_path / "finding", found, program_of(spec, registry, case))

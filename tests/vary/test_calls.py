@@ -18,7 +18,7 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import Coordinate
 from nnfuzz.experiment.compilers import examine
 from nnfuzz.ir.sizes import by_copy, copies
-from nnfuzz.materialize.opsets import DYNAMIC
+from nnfuzz.materialize.opsets import CALLED_DIRECT
 from nnfuzz.reduction.passes import applied, proposed
 from nnfuzz.reduction.subject import Inapplicable, Subject, at_each_size
 from nnfuzz.sandbox.job import Report
@@ -86,7 +86,7 @@ def test_sizes_go_back_to_the_first_one():
 
 def test_reduction_leaves_calls_out(producer, cases):
     case = cases[0]
-    whole = Subject(producer.load(case), {**case.inputs, **case.weights}, DYNAMIC, opset=20)
+    whole = Subject(producer.load(case), {**case.inputs, **case.weights}, CALLED_DIRECT, opset=20)
     kept = {}
     for edit in proposed(whole, "direct"):
         try:
@@ -94,7 +94,7 @@ def test_reduction_leaves_calls_out(producer, cases):
         except Inapplicable:
             continue
     assert {len(at_each_size(kept[f"[{k}]"])) for k in range(3)} == {1}
-    assert kept["[1]"].exporter == "direct" and kept["[0, 1]"].exporter == DYNAMIC
+    assert kept["[1]"].exporter == "direct" and kept["[0, 1]"].exporter == CALLED_DIRECT
     (second,) = at_each_size(kept["[1]"])
     given = by_copy(case.inputs)[1]
     assert all(np.array_equal(second.params[name], given[name]) for name in given)
