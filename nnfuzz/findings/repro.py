@@ -174,7 +174,8 @@ def program_of(
     if backend.own_repro() is None:
         return None
     more = any_dtype or (case is not None and foreign(case))
-    drawn = [p for p in map(Pipeline.parse, dict.fromkeys(levels)) if p.steps]
+    built = dict.fromkeys(Pipeline.parse(level).built for level in levels)
+    drawn = [pipeline for pipeline in built if pipeline.steps]
     if drawn:
         program = backend.repro_drawn(drawn, more)
     else:
@@ -255,6 +256,7 @@ def repro_script(finding: Finding, program: str | None, plugins: PluginFiles = N
             foreign=foreign(finding.case),
             loads_file=not finding.case.fault and names_files(finding.case.model),
             several=several,
+            ways={Pipeline.parse(o.level).way for o in finding.outcomes} if several else (),
             runner=text.Quoted("run_calls" if several else "run"),
             expected_dtype=str(expected.dtype) if expected is not None else "",
             expected_shape=expected.shape if expected is not None else (),

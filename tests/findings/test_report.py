@@ -13,6 +13,7 @@ import pytest
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.backend.target import THREADS, TURNS
 from nnfuzz.base.untrusted import Unusable
 from nnfuzz.base.writing import as_json
 from nnfuzz.experiment.compilers import examine
@@ -123,15 +124,19 @@ def test_the_finding_is_told_stored_and_replayed(finding, tmp_path, registry, ru
     assert replay_finding(again, runner_of("planted,bug=none"), BENCH).answer is ReplayResult.FIXED
 
 
-def test_the_script_runs_every_size(finding, tmp_path, registry):
+@pytest.mark.parametrize("way", ["", TURNS, THREADS])
+def test_the_script_runs_every_size(dynamic, runner_of, tmp_path, way):
+    level, runner = "+".join(filter(None, ("O1", way))), runner_of("planted,bug=value")
+    seen = examine(dynamic, runner, BENCH, ["O0", level])
+    failed, config = seen.failures[0], as_json(CaseConfig())
+    finding = Finding(failed, dynamic, seen.outcomes, runner.spec, config, seen.verdict)
+    assert level in failed.levels
     folder = write_finding(tmp_path / "finding", finding, None)
-    script = (folder / "repro.py").read_text()
-    assert "def run_calls(" in script
-    run = subprocess.run(
-        [sys.executable, str(folder / "repro.py")], capture_output=True, text=True, timeout=60
-    )
+    script = [sys.executable, str(folder / "repro.py"), level]
+    assert "def run_calls(" in (folder / "repro.py").read_text()
+    run = subprocess.run(script, capture_output=True, text=True, timeout=60)
     assert run.returncode == 1, run.stderr
-    assert "y is float32[2, 3]" in run.stdout
+    assert f"{level}: y is float32[2, 3]" in run.stdout
 
 
 @pytest.mark.slow
