@@ -20,8 +20,11 @@ CPU, DIRECT = "cpu", "direct"
 DEFAULT = "default"
 """The level of a compiler as its users have it (nnfuzz.backend.contract.Backend.overrides)."""
 TURNS, THREADS = "call=turns", "call=threads"
-"""Steps that say how a model is called several times: two programs of it, both alive, take turns;
-or each call is made by a thread of its own, and all of them at the same time."""
+WAYS = {
+    TURNS: "two programs of it are alive and take turns",
+    THREADS: "threads make all calls at the same time",
+}
+"""Steps that say how a model is called several times, and what they mean."""
 ONNX, MODULE, EXPORTED = "onnx", "module", "exported"
 """The forms that backends read; a target's form names all but the first (nnfuzz.backend.modules).
 """
@@ -64,7 +67,7 @@ class Pipeline:
     @property
     def way(self) -> str:
         """The step that says how the program is called; "" if no step does."""
-        return next((step for step in self.steps if step in (TURNS, THREADS)), "")
+        return next((step for step in self.steps if step in WAYS), "")
 
     @property
     def built(self) -> Pipeline:

@@ -15,7 +15,7 @@ import numpy as np
 
 from nnfuzz.backend.contract import IssueForm
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
-from nnfuzz.backend.target import CPU
+from nnfuzz.backend.target import CPU, WAYS, Pipeline
 from nnfuzz.base.packed_values import evaluated
 from nnfuzz.base.reading import JsonObject
 from nnfuzz.base.untrusted import blaming
@@ -242,6 +242,8 @@ def _calls(finding: Finding) -> str:
         f"The model {model}is compiled once and called {len(runs)} times, one call after the "
         f"other{sizes}. Names that end in `_atK` belong to call K, counted from 0."
     )
+    ways = {Pipeline.parse(outcome.level).way for outcome in finding.outcomes} - {""}
+    sentences += "".join(f" With {text.code(way)}, {WAYS[way]}." for way in sorted(ways))
     if finding.verdict and finding.verdict.calls:
         sentences += " Called once with the inputs of the wrong call, the program is right."
     elif names and finding.origin.reduction:

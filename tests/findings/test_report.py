@@ -13,7 +13,7 @@ import pytest
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
-from nnfuzz.backend.target import THREADS, TURNS
+from nnfuzz.backend.target import THREADS, TURNS, WAYS
 from nnfuzz.base.untrusted import Unusable
 from nnfuzz.base.writing import as_json
 from nnfuzz.experiment.compilers import examine
@@ -136,6 +136,7 @@ def test_the_script_runs_every_size(dynamic, runner_of, tmp_path, way):
     assert "def run_calls(" in (folder / "repro.py").read_text()
     run = subprocess.run(script, capture_output=True, text=True, timeout=60)
     assert run.returncode == 1, run.stderr
+    assert not way or WAYS[way] in (folder / "report.md").read_text()
     assert f"{level}: y is float32[2, 3]" in run.stdout
 
 
