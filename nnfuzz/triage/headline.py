@@ -74,7 +74,7 @@ def raising_line(error_type: str, message: str, traceback: str) -> str:
     cause = chain(error_type, message, traceback)[-1]
     frames = [own for own in FRAME.findall(cause.traceback) if not own[0].startswith(ADAPTER)]
     if cause.place or not frames:
-        return cause.place
+        return cause.place if ":" in cause.place else ""
     file, number, line = frames[0 if _FIRST.search(cause.traceback) else -1]
     raised = file.endswith(NATIVE) or _RAISES.match(line.strip()) or slip(cause.type)
     return f"{file.rsplit('/', 1)[-1]}:{number}" if raised else ""
