@@ -7,7 +7,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
@@ -24,11 +24,13 @@ from nnfuzz.compare.mismatch import ENOUGH, Contradiction, Mismatch
 from nnfuzz.experiment.judge import OPAQUE
 from nnfuzz.experiment.result import Result
 from nnfuzz.ir.dtypes import is_floating, plain
+from nnfuzz.ir.sizes import from_copies
 from nnfuzz.ir.view import NO_GRAPH
-from nnfuzz.library.case import case_from_onnx, model_proto
+from nnfuzz.library.case import Inputs, case_from_onnx, each_call, model_proto
 from nnfuzz.library.experiment import Experiment, Oracle, check_targets, required_backend
 from nnfuzz.library.model_check import (
     ARBITER,
+    GIVEN,
     Computed,
     ModelCheck,
     Output,
@@ -36,7 +38,7 @@ from nnfuzz.library.model_check import (
     Place,
     label,
 )
-from nnfuzz.library.plugins import known_plugins
+from nnfuzz.library.plugins import known_plugins, operator_registry
 from nnfuzz.materialize.validity import invalid
 from nnfuzz.records.finding import Finding
 from nnfuzz.testcase.case import ModelError, NoReference, TestCase
@@ -59,8 +61,9 @@ ENDS = "the model up to this node fails in the same way, and without it does not
 def check_model(
     model: str | Path | bytes | onnx.ModelProto | TestCase,
     targets: Sequence[str | Target] = (),
-    inputs: Mapping[str, np.ndarray] | None = None,
+    inputs: Inputs = None,
     *,
+    expected: Sequence[Mapping[str, np.ndarray]] = (),
     values: bool = True,
     localise: bool = True,
     seed: int = 0,
@@ -75,11 +78,13 @@ def check_model(
         assert check.ok
 
     model: a file, its bytes, a ModelProto, or a test case. targets: as in `Experiment`; default:
-    the installed compilers that read ONNX. inputs: arrays by name; default: valid ones are
-    searched, a function of the model and `seed`. values: whether the model runs once
-    more with every value as an output, which names the first wrong node, and shows wrong values
-    that later nodes hide. localise: whether the passes that are to blame are looked for. watch:
-    called before each step with what it is. reading: entered while the model is read.
+    the installed compilers that read ONNX. inputs: arrays by name, or a list of such, one for each
+    call of the compiled program; default: valid ones are searched, a function of the model and
+    `seed`. expected: outputs of each call that somebody else computed, to be compared, too; they
+    make no target wrong. values: whether the model runs once more with every value as an output,
+    which names the first wrong node, and shows wrong values that later nodes hide. localise:
+    whether the passes that are to blame are looked for. watch: called before each step with what it
+    is. reading: entered while the model is read.
 
     Raises: TypeError for arguments of the wrong kind, before anything runs; ModelError if the model
     is not valid, or the inputs do not fit it; NoReference if it takes what is no tensor; what
@@ -104,7 +109,7 @@ def check_model(
         missing = "guessed inputs" if case.graph else "no reference"
         notes = [f"note: {missing}: {why}"] if why else []
         result = run(case)
-        own = _Examination(run, case, oracle, localise, watch)
+        own = _Examination(run, case, oracle, localise, watch, from_copies(expected))
         if values:
             own.look(_known(result))
         found = run.findings(result)
@@ -157,7 +162,7 @@ def _with_defaults(
 
 def cases_to_check(
     model: str | Path | bytes | onnx.ModelProto,
-    inputs: Mapping[str, np.ndarray] | None,
+    inputs: Inputs,
     seed: int,
     plugins: Sequence[str | Path],
 ) -> tuple[Iterator[TestCase], str]:
@@ -167,7 +172,7 @@ def cases_to_check(
 
     Raises: ModelError, OSError.
     """
-    from nnfuzz.testcase.foreign import checked_interface
+    from nnfuzz.testcase.foreign import checked_interface, in_calls
     from nnfuzz.testcase.foreign_inputs import guesses
 
     read, found = model_proto(model), list[TestCase]()
@@ -181,11 +186,15 @@ def cases_to_check(
     data = read.SerializeToString()
     if problem := invalid(data, full=False):
         raise ModelError(f"it is not valid: {problem}")
-    declared, _ = checked_interface(data, inputs)
+    for own in each_call(inputs):
+        declared, _ = checked_interface(data, own)
     versions = [entry.version for entry in read.opset_import if entry.domain in ("", "ai.onnx")]
     bare = TestCase(ForeignId(seed), NO_GRAPH, data, {}, {}, {}, DIRECT, max([1, *versions]))
-    candidates = guesses(declared, read, seed) if inputs is None else [dict(inputs)]
-    return chain(found, (replace(bare, inputs=arrays) for arrays in candidates)), why
+    fed = guesses(declared, read, seed) if inputs is None else each_call(inputs)
+    cases = (replace(bare, inputs=dict(arrays or {})) for arrays in fed)
+    if len(each_call(inputs)) > 1:
+        return iter([*found, in_calls([*cases], operator_registry(plugins))]), why
+    return chain(found, cases), why
 
 
 def parts_at(
@@ -240,6 +249,8 @@ def _message(outcome: Outcome) -> str:
 
 
 def _notes(result: Result) -> Iterable[str]:
+    if (calls := len(result.case.fed)) > 1:
+        yield f"note: one compiled program is called {calls} times; NAME_at1 is of the second call"
     shown = result.verdict.differences if result.verdict else ()
     for event in result.events:
         if event.kind in ("fault", "undefined") and event.message not in shown:
@@ -254,7 +265,8 @@ class _Examination:
     """Holds the results of targets against the envelopes of a case, and looks for the nodes at
     which failures begin.
 
-    exposed: the case with every value as an output, None if there is none. exposed_result: the
+    given: outputs that somebody else computed. exposed: the case with every value as an output,
+    None if there is none. exposed_result: the
     targets' result for it; values: the same, as reports have it.
     """
 
@@ -263,6 +275,7 @@ class _Examination:
     oracle: Oracle
     localise: bool
     watch: Callable[[str], None]
+    given: Mapping[str, np.ndarray] = field(default_factory=dict)
     exposed: TestCase | None = None
     exposed_result: Result | None = None
     values: tuple[Output, ...] = ()
@@ -445,7 +458,7 @@ class _Examination:
         reference = self.run.reference(case) if asked else {}
         if made:
             order = {name: i for i, name in enumerate(self._makers)}
-            names.sort(key=lambda name: order.get(_owner(name), -1))
+            names.sort(key=lambda name: order.get(_owner(case.in_model(name)), -1))
         return tuple(
             self._output(name, result, bounds.get(name), shares.get(name, 0.0), reference, made)
             for name in names
@@ -469,7 +482,8 @@ class _Examination:
         if bounds is not None and share < 1 and not made:
             lost = losses(self._enclosed(result.case), [name])[name]
             why = tuple(dict.fromkeys(f"{loss.why}, at {loss.value}" for loss in lost))
-        voices = _voices(name, result, reference if share < ENOUGH else {})
+        others = {ARBITER: reference, GIVEN: self.given} if share < ENOUGH else {}
+        voices = _voices(name, result, others)
         groups = tuple(map(tuple, groups_that_agree(voices, bounds)))
         agree = groups[0] if len(groups) == 1 and share < ENOUGH and _says(voices) else ()
         type_ = next((f"{a.dtype}{list(a.shape)}" for a in voices.values()), "of unknown type")
@@ -483,7 +497,19 @@ class _Examination:
             *(self._maker(name) if made else ("", "")),
             agree,
             looseness(bounds) if bounds is not None else 0.0,
+            self._given(name, bounds),
         )
+
+    def _given(self, name: str, bounds: Envelope | None) -> Computed | None:
+        """How the given array of an output is wrong; None if it is not."""
+        from nnfuzz.compare.distance import distance
+        from nnfuzz.compare.verdict import mismatch
+
+        array = self.given.get(name)
+        if bounds is None or array is None or (wrong := mismatch(name, bounds, array)) is None:
+            return None
+        ulp, relative = distance(bounds, array)
+        return Computed(GIVEN, OutputState.WRONG, wrong, ulp, relative=relative)
 
     def envelopes(self) -> Mapping[str, Envelope]:
         """Of the outputs of the model."""
@@ -539,7 +565,7 @@ class _Examination:
 
     def _maker(self, value: str) -> tuple[str, str]:
         """The operator and the name of the node that computes a value, as in the model."""
-        if known := self._makers.get(_owner(value)):
+        if known := self._makers.get(_owner(self.case.in_model(value))):
             return known
         return self.case.graph.makers[value].op, ""
 
@@ -578,18 +604,21 @@ def _fate(outcome: Outcome) -> str:
 
 
 def _voices(
-    name: str, result: Result, reference: Mapping[str, np.ndarray]
+    name: str, result: Result, others: Mapping[str, Mapping[str, np.ndarray]]
 ) -> dict[str, np.ndarray]:
     """What targets make of an output, with PyTorch where one is wrong or contradicted, and with
-    onnx.reference, whose dtypes do not count.
+    others, such as onnx.reference, whose dtypes do not count.
     """
     ran = {label(o.target): o.outputs for o in result.outcomes if o.outputs is not None}
     arrays = {target: outputs[name] for target, outputs in ran.items() if name in outputs}
     if any(any(_against(result, o.target, name)) for o in result.outcomes):
         arrays["PyTorch"] = result.case.expected[name]
-    if name in reference and arrays:
-        arrays[ARBITER] = reference[name].astype(next(iter(arrays.values())).dtype)
-    return arrays
+    dtype = next((array.dtype for array in arrays.values()), None)
+    return arrays | {
+        who: outputs[name].astype(dtype)
+        for who, outputs in others.items()
+        if name in outputs and dtype is not None
+    }
 
 
 def _says(arrays: Mapping[str, np.ndarray]) -> bool:

@@ -24,7 +24,7 @@ from nnfuzz.testcase.case import TestCase
 if TYPE_CHECKING:
     from nnfuzz.compare.envelope import Envelope
 
-ARBITER = "onnx.reference"
+ARBITER, GIVEN = "onnx.reference", "the given outputs"
 SCHEMA = 1
 """The version of the JSON form."""
 MOST_ULP = 1e6
@@ -110,7 +110,8 @@ class Output:
     every target. groups: names of targets that agree with each other, the largest group first; ()
     where all agree. operator, node: what computes it; empty where the model does not name it.
     agree: who agrees, onnx.reference included, where less than `ENOUGH` can be compared. loose: the
-    share of the compared elements that are compared loosely.
+    share of the compared elements that are compared loosely. given: how what somebody else computed
+    is wrong; None if it is not.
     """
 
     name: str
@@ -123,6 +124,7 @@ class Output:
     node: str = ""
     agree: tuple[str, ...] = ()
     loose: float = 0.0
+    given: Computed | None = None
 
     @property
     def wrong(self) -> tuple[str, ...]:
@@ -147,8 +149,9 @@ class Output:
             return f"all of it compared{f', {self.loose:.0%} loosely' if self.loose else ''}"
         why = f" ({'; '.join(self.why)})" if self.why else ""
         if self.agree:
-            asked = " and onnx.reference" if ARBITER in self.agree else ""
-            count = len(self.agree) - bool(asked)
+            others = [who for who in (GIVEN, ARBITER) if who in self.agree]
+            asked = "".join(f" and {who}" for who in others)
+            count = len(self.agree) - len(others)
             why += f"; {count} target{'s' * (count > 1)}{asked} agree, and nobody knows the truth"
         return f"{self.shown_share} compared{why}" if self.share else f"without reference{why}"
 
@@ -165,7 +168,8 @@ class Output:
     @property
     def by_text(self) -> list[tuple[str, list[str]]]:
         """What holds of targets, with all targets of which it holds."""
-        return by_text((own.target, str(own)) for own in self.computed)
+        given = [self.given] if self.given else []
+        return by_text((own.target, str(own)) for own in (*self.computed, *given))
 
 
 def by_text(rows: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
@@ -302,6 +306,8 @@ class ModelCheck:
         if contradicted := ", ".join(self.contradicted):
             parts.append(f"nnfuzz and onnx.reference differ on {contradicted}, a fault of nnfuzz")
         parts = parts or [f"all outputs on all {total} targets"]
+        given = ", ".join(output.name for output in self.outputs if output.given)
+        parts += [f"{GIVEN} {given} are wrong"] if given else []
         loose = ", ".join(output.name for output in self.outputs if output.loose > 1 - ENOUGH)
         parts += [f"{loose} compared loosely"] if loose else []
         return f"{self.verdict}: {'; '.join(parts)}"

@@ -36,7 +36,7 @@ the most sizes found."""
 
 def open_sizes(graph: onnx.GraphProto) -> list[str]:
     """Names of the inputs' open dimensions; unnamed ones get a name such as "x[0]"."""
-    names = [name for info in graph.input for name, _ in _open(info)]
+    names = [name for info in graph.input for name, _ in open_dimensions(info)]
     return list(dict.fromkeys(names))
 
 
@@ -75,13 +75,15 @@ def sized(graph: onnx.GraphProto, sizes: Mapping[str, int]) -> onnx.GraphProto:
     copy = onnx.GraphProto()
     copy.CopyFrom(graph)
     for info in (*copy.input, *copy.value_info, *copy.output):
-        for name, dim in _open(info):
+        for name, dim in open_dimensions(info):
             if name in sizes:
                 dim.dim_value = sizes[name]
     return copy
 
 
-def _open(info: onnx.ValueInfoProto) -> Iterator[tuple[str, onnx.TensorShapeProto.Dimension]]:
+def open_dimensions(
+    info: onnx.ValueInfoProto,
+) -> Iterator[tuple[str, onnx.TensorShapeProto.Dimension]]:
     """(name, dimension) of each open dimension."""
     for axis, dim in enumerate(info.type.tensor_type.shape.dim):
         if not dim.HasField("dim_value") or dim.dim_value < 0:

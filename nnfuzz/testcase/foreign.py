@@ -17,12 +17,14 @@ from onnx import helper, numpy_helper
 from nnfuzz.backend.interface import InputError, TensorSpec, check_inputs, read_interface
 from nnfuzz.backend.target import DIRECT
 from nnfuzz.base.packed_values import PackingKind, packing_of
-from nnfuzz.ir.graph import Graph, pruned
+from nnfuzz.ir.graph import Graph, GraphError, pruned
 from nnfuzz.ir.opset_imports import OWN_DOMAINS
+from nnfuzz.ir.sizes import at_size, from_copies, join_copies, name_and_copy
+from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize.importing import ImportedModel, import_onnx, rename
 from nnfuzz.materialize.inference import READ_SHAPES
 from nnfuzz.materialize.module import execute, tensors
-from nnfuzz.materialize.opsets import READ_FROM, opset_range
+from nnfuzz.materialize.opsets import DYNAMIC, READ_FROM, opset_range
 from nnfuzz.materialize.pinning import UNKNOWN_SIZE
 from nnfuzz.materialize.static import OnnxImportError
 from nnfuzz.materialize.walk import qualified_name, reads
@@ -57,6 +59,37 @@ def case_of_model(
             with suppress(ModelError):
                 return _case(model, shaped, registry, inputs, seed)
         raise
+
+
+def in_calls(cases: Sequence[TestCase], registry: OpRegistry) -> TestCase:
+    """The test case of a model that is called with the inputs of each of these, one after the other
+    (nnfuzz.ir.sizes); without a graph if one of them has none.
+
+    cases: of one model. Raises: ModelError if one compiled program cannot be called so.
+    """
+    first, named = cases[0], [n for case in cases for n in (*case.inputs, *case.graph.shapes)]
+    if odd := [name for name in named if name_and_copy(name)[1]]:
+        raise ModelError(f"the name {odd[0]!r} is that of a value in a later call")
+    graph, weights, equal = Graph(), dict[str, np.ndarray](), set(first.weights)
+    for case in cases[1:]:
+        own = case.weights
+        equal = {n for n in equal & own.keys() if np.array_equal(own[n], first.weights[n])}
+    if all(case.graph for case in cases):
+        try:
+            parts = [Graph.of(case.graph, registry.get) for case in cases]
+            graph = join_copies(parts, equal)
+        except GraphError as error:
+            raise ModelError(str(error)) from error
+        for k, case in enumerate(cases):
+            weights |= {n if n in equal else at_size(n, k): a for n, a in case.weights.items()}
+    return replace(
+        first,
+        graph=graph.view(),
+        inputs=from_copies(case.inputs for case in cases),
+        weights=weights,
+        expected=from_copies(case.expected for case in cases) if graph.nodes else {},
+        exporter=DYNAMIC,
+    )
 
 
 def _without_negative_sizes(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -274,12 +307,14 @@ def with_outputs(
     that none of them needs are left out. None if the main graph does not compute all of them, for
     it calls functions or was written anew since.
     """
-    model = onnx.load_model_from_string(case.model)
-    if not {*names} <= {name for node in model.graph.node for name in node.output}:
+    model, theirs = onnx.load_model_from_string(case.model), {case.in_model(n): n for n in names}
+    if not theirs.keys() <= {name for node in model.graph.node for name in node.output}:
         return None
     own = {**inferred(model), **{value.name: value for value in model.graph.output}}
-    keep_only(model.graph, names)
-    model.graph.output.extend(own.get(name) or _declared(graph, name) for name in names)
+    keep_only(model.graph, list(theirs))
+    model.graph.output.extend(
+        own.get(n) or _declared(n, graph.type(name)) for n, name in theirs.items()
+    )
     part = _part(graph, names)
     return replace(
         case,
@@ -290,9 +325,8 @@ def with_outputs(
     )
 
 
-def _declared(graph: Graph, name: str) -> onnx.ValueInfoProto:
+def _declared(name: str, type_: TensorType) -> onnx.ValueInfoProto:
     """A declaration with dtype and rank: sizes may be open in the model, though not here."""
-    type_ = graph.type(name)
     return helper.make_tensor_value_info(name, type_.dtype.onnx, [None] * len(type_.shape))
 
 

@@ -23,6 +23,7 @@ from nnfuzz.inputs.search import NotFound, SearchConfig, search
 from nnfuzz.ir.dtypes import DType, plain
 from nnfuzz.ir.graph import Graph
 from nnfuzz.materialize.module import execute, tensors
+from nnfuzz.materialize.pinning import assignments, open_dimensions, open_sizes
 from nnfuzz.operators.carriers import array
 from nnfuzz.operators.families.quantized import REDUCED
 
@@ -33,7 +34,7 @@ every dtype, as exp(-inf) is."""
 MODERATE = SearchConfig(moderate=True)
 """Inputs of the usual kind: a wrong kernel must show, and one check has one set of inputs."""
 SIZES = (2, 1, 32, 224)
-"""Sizes to guess for open dimensions: a batch, words, and pixels."""
+"""Sizes to guess for all open dimensions, after different ones: a batch, words, and pixels."""
 KEPT = 2 / 3
 """The share of the last axis that a mask keeps: padding stands at the end."""
 
@@ -86,12 +87,15 @@ def guesses(
     """Inputs that may suit a model of which no graph is known: normal floats, small integers, texts
     that occur in the model; open dimensions of several sizes.
     """
-    texts = sorted(_texts(model)) or ["a"]
-    for i, (size, (low, high)) in enumerate(itertools.product(SIZES, ((1, 4), (0, 2)))):
+    texts, names = sorted(_texts(model)) or ["a"], open_sizes(model.graph)
+    opened = {v.name: [name for name, _ in open_dimensions(v)] for v in model.graph.input}
+    options = [next(assignments(names, ())), *(dict.fromkeys(names, size) for size in SIZES)]
+    for i, (sizes, (low, high)) in enumerate(itertools.product(options, ((1, 4), (0, 2)))):
         rng = np.random.default_rng([seed, i])
         drawn: dict[str, np.ndarray] = {}
         for name, spec in declared.items():
-            shape = [size if n is None else n for n in spec.shape]
+            chosen = (sizes[dimension] for dimension in opened[name])
+            shape = [next(chosen) if n is None else n for n in spec.shape]
             if spec.dtype.kind == "U":
                 drawn[name] = rng.choice(texts, shape)
             elif spec.dtype.kind in "biu":

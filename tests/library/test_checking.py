@@ -15,7 +15,7 @@ import nnfuzz
 from nnfuzz.backend.target import Target
 from nnfuzz.library.model_check import Computed, Output, OutputState, _states
 from nnfuzz.operators.registry import OpRegistry
-from tests.planted import one_node, onnx_runtime
+from tests.planted import one_node, onnx_runtime, stateful
 
 PLUGIN = Path(__file__).with_name("strange.py")
 DIFFERING = Path(__file__).with_name("differing.py")
@@ -309,3 +309,29 @@ def test_without_targets_all_installed_compilers_run():
 def test_a_node_says_nothing_of_targets_that_do_not_run():
     right, idle = Computed("a O0", OutputState.RIGHT), Computed("b O0", "exception in import")
     assert _states(Output("y", "float32[2]", 1.0, computed=(right, idle)), ["b O0"]) == "right"
+
+
+def test_each_data_set_is_a_call_of_one_program():
+    model = parsed("(float[n, 3] x) => (float[n, 3] y) { a = Add(x, x)  y = Tanh(a) }")
+    calls = [{"x": np.ones((n, 3), np.float32)} for n in (2, 4, 2)]
+    stored = [{"y": np.tanh(2 * own["x"])} for own in calls[:2]] + [{"y": calls[2]["x"]}]
+    targets = ["onnxruntime/O0", "stateful/O1,keeps=plan_of_the_first_size"]
+    check = nnfuzz.check_model(model, targets, calls, expected=stored, plugins=[stateful.__file__])
+    assert [output.name for output in check.outputs] == ["y", "y_at1", "y_at2"]
+    assert all(output.share == 1 for output in check.outputs)
+    assert "only at call 2" in str(check) and check.places[0].value == "a_at1"
+    assert "the given outputs y_at2 are wrong" in check.summary()
+
+
+def test_a_constant_that_depends_on_the_sizes_is_another_one_at_each_call():
+    text = "{ s = Shape(x)  o = ConstantOfShape(s)  b = Add(x, o)  y = Tanh(b) }"
+    model = parsed("(float[n, 3] x) => (float[n, 3] y)" + text)
+    calls = [{"x": np.ones((n, 3), np.float32)} for n in (2, 4, 2)]
+    case = nnfuzz.case_from_onnx(model, calls)
+    assert [array.shape for array in case.weights.values()] == [(2, 3), (4, 3), (2, 3)]
+    assert nnfuzz.Oracle()(case, case.expected).ok
+    with pytest.raises(nnfuzz.ModelError, match="the name 'x_at1' is that of a value in a later"):
+        nnfuzz.case_from_onnx(
+            parsed("(float[n] x_at1) => (float[n] y) { y = Tanh(x_at1) }"),
+            [{"x_at1": np.ones(n, np.float32)} for n in (1, 2)],
+        )
