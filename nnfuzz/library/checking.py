@@ -22,7 +22,7 @@ from nnfuzz.backend.target import DEFAULT, DIRECT, ONNX, Target
 from nnfuzz.base.threads import one_thread
 from nnfuzz.compare.mismatch import ENOUGH, Contradiction, Mismatch
 from nnfuzz.experiment.judge import OPAQUE
-from nnfuzz.experiment.result import Result
+from nnfuzz.experiment.result import Judging, Result
 from nnfuzz.ir.dtypes import is_floating, plain
 from nnfuzz.ir.sizes import from_copies
 from nnfuzz.ir.view import NO_GRAPH
@@ -37,6 +37,7 @@ from nnfuzz.library.model_check import (
     OutputState,
     Place,
     label,
+    type_text,
 )
 from nnfuzz.library.plugins import known_plugins, operator_registry
 from nnfuzz.materialize.validity import invalid
@@ -205,13 +206,15 @@ def parts_at(
 
     node: its name, or that of a value that it computes. Raises: ModelError.
     """
-    from nnfuzz.testcase.extraction import extracted, single_node
+    from nnfuzz.testcase.extraction import declared, extracted, single_node
 
     found = [own for own in model.graph.node if node in (own.name, *own.output)]
     if not node or len(found) != 1:
         raise ModelError(f"{len(found)} nodes of the main graph have or compute the name {node!r}")
     case = next(cases_to_check(model, inputs, seed, ())[0])
-    beginning = extracted(model, case.inputs, names := list(filter(None, found[0].output)))
+    beginning = extracted(
+        model, declared(case.inputs), names := list(filter(None, found[0].output))
+    )
     own = {value.name: case.inputs[value.name] for value in beginning.graph.input}
     return {"up-to": (beginning, own), "only": single_node(model, case.inputs, names[0])}
 
@@ -223,7 +226,7 @@ def _that_runs(
     a graph, if nnfuzz can compute the model for these inputs.
     """
     for case in chain([first], others):
-        outcomes = run.once(case).outcomes
+        outcomes = run.once(case, judging=Judging.NEVER).outcomes
         if any(o.kind is OutcomeKind.TIMEOUT for o in outcomes):
             return case
         ran = [o.outputs.values() for o in outcomes if o.outputs is not None]
@@ -317,7 +320,7 @@ class _Examination:
         Replaces entries of `values` by others of which more is compared.
         """
         from nnfuzz.base.untrusted import parsed_model
-        from nnfuzz.testcase.extraction import extracted
+        from nnfuzz.testcase.extraction import declared, extracted
 
         ran = self.exposed_result.outcomes if self.exposed_result else ()
         found = ((label(o.target), o.outputs) for o in ran if o.outputs is not None)
@@ -334,7 +337,7 @@ class _Examination:
             if not rest or not (taken or whole):
                 break
             try:
-                part = extracted(model, given, rest)
+                part = extracted(model, declared(given), rest)
                 used = {value.name: given[value.name] for value in part.graph.input}
                 case = case_from_onnx(part, used, plugins=plugins)
             except ModelError:
@@ -351,8 +354,8 @@ class _Examination:
             wrong = [place for place in wrong if place.mismatch and place.targets not in known]
             places += [replace(place, before=before) for place in wrong]
         judged = len(unknown_first) - len(self._unknown())
-        note = f"note: {judged} values behind others without a reference are compared, given these"
-        return places, [f"{note} as {who} computes them"] if judged else []
+        note = f"note: values compared behind others without a reference: {judged}, given these as"
+        return places, [f"{note} {who} computes them"] if judged else []
 
     def _unknown(self) -> set[str]:
         """The names of values of which too little has a reference."""
@@ -386,7 +389,7 @@ class _Examination:
             return place
         else:
             self.watch(f"looking for the node: {failure.signature.title}")
-            if (last := self._last(failure, self.exposed)) is None:
+            if (last := self._last(failure)) is None:
                 return place
             (value, wrong), before = last, FUSED if fused else ENDS
             place = replace(place, fused=fused)
@@ -406,36 +409,32 @@ class _Examination:
                 return own.name, wrong, f"what it reads is right{partly if unsure else ''}"
         return None
 
-    def _last(self, failure: Failure, exposed: TestCase) -> tuple[str, Mismatch | None] | None:
+    def _last(self, failure: Failure) -> tuple[str, Mismatch | None] | None:
         """The value that ends the shortest beginning of the model that fails in the same way, and
         how it is wrong if it is; by bisection over the number of nodes.
         """
-        fails = cache(lambda count: self._fails(failure, exposed, count))
+        fails = cache(lambda count: self._fails(failure, count))
         count = len(self.case.graph.nodes)
         if fails(count) is None:
             return None
         shortest = bisect_left(range(count), True, lo=1, key=lambda n: fails(n) is not None)
         return fails(shortest)
 
-    def _fails(
-        self, failure: Failure, exposed: TestCase, count: int
-    ) -> tuple[str, Mismatch | None] | None:
+    def _fails(self, failure: Failure, count: int) -> tuple[str, Mismatch | None] | None:
         """The last value of a beginning of so many nodes, or its first wrong one, if it fails as
         the model does; None if it does not. What none of its nodes reads is an output.
         """
-        from nnfuzz.testcase.foreign import with_outputs
+        from nnfuzz.testcase.extraction import beginning
 
-        graph = self.oracle.graph(self.case)
-        nodes = graph.nodes[:count]
-        read = {name for node in nodes for name in node.inputs} - {*graph.outputs}
-        ends = [name for node in nodes for name in node.outputs if name not in read]
-        ends = [name for name in ends if name in exposed.expected]
-        cut = with_outputs(self.case, graph, ends, exposed.expected)
-        if cut is None:
+        known = self.exposed.expected if self.exposed else None
+        if (cut := beginning(self.case, count, known)) is None:
             return None
-        done = self.run.once(cut, {failure.backend: failure.levels[:1]})
+        ends = cut.graph.outputs
+        mismatch = failure.kind is OutcomeKind.MISMATCH
+        judging = Judging.ALWAYS if mismatch else Judging.NEVER
+        done = self.run.once(cut, {failure.backend: failure.levels[:1]}, judging)
         (outcome,) = done.outcomes
-        if failure.kind is not OutcomeKind.MISMATCH:
+        if not mismatch:
             same = (outcome.kind, outcome.stage) == (failure.kind, failure.stage)
             return (ends[-1], None) if same else None
         wrong = ((name, _against(done, outcome.target, name)[0]) for name in ends)
@@ -486,7 +485,7 @@ class _Examination:
         voices = _voices(name, result, others)
         groups = tuple(map(tuple, groups_that_agree(voices, bounds)))
         agree = groups[0] if len(groups) == 1 and share < ENOUGH and _says(voices) else ()
-        type_ = next((f"{a.dtype}{list(a.shape)}" for a in voices.values()), "of unknown type")
+        type_ = next(map(type_text, voices.values()), "of unknown type")
         return Output(
             name,
             type_ if bounds is None else f"{bounds.dtype.value}{list(bounds.ref.shape)}",

@@ -8,6 +8,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.backend.target import CPU, Target
 from nnfuzz.base.reading import JsonObject
@@ -35,6 +37,11 @@ def label(target: Target) -> str:
     """A target for people: the compiler, its device if that is not the CPU, and the pipeline."""
     parts = (target.compiler, "" if target.device == CPU else target.device, target.pipeline)
     return " ".join(filter(None, parts))
+
+
+def type_text(array: np.ndarray) -> str:
+    """The type of an array for people, as in "string[2]"."""
+    return f"{'string' if array.dtype.kind == 'U' else array.dtype}{list(array.shape)}"
 
 
 class OutputState(StrEnum):
@@ -329,7 +336,8 @@ class ModelCheck:
         template = environment().get_template("check.txt.jinja")
         states = {v.name: _states(v, self.errors) for v in self.values} if nodes else {}
         errors = by_text(self.errors.items())
-        return template.render(check=self, nodes=nodes, states=states, errors=errors).rstrip()
+        given = {"nodes": nodes, "states": states, "errors": errors, "type_text": type_text}
+        return template.render(check=self, **given).rstrip()
 
     def __str__(self) -> str:
         return self.text()

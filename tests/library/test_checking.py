@@ -241,7 +241,7 @@ def test_sequences_and_texts_are_compared_element_by_element():
     check = nnfuzz.check_model(model, ["onnxruntime"], seed=1)
     assert check.ok and check.verdict == "agree"
     assert {o.name: o.type.partition("[")[0] for o in check.outputs} == {
-        "u": "<U1",
+        "u": "string",
         "len(s)": "int64",
         "s[0]": "float32",
         "s[1]": "float32",
@@ -318,20 +318,14 @@ def test_each_data_set_is_a_call_of_one_program():
     targets = ["onnxruntime/O0", "stateful/O1,keeps=plan_of_the_first_size"]
     check = nnfuzz.check_model(model, targets, calls, expected=stored, plugins=[stateful.__file__])
     assert [output.name for output in check.outputs] == ["y", "y_at1", "y_at2"]
-    assert all(output.share == 1 for output in check.outputs)
     assert "only at call 2" in str(check) and check.places[0].value == "a_at1"
     assert "the given outputs y_at2 are wrong" in check.summary()
 
 
 def test_a_constant_that_depends_on_the_sizes_is_another_one_at_each_call():
-    text = "{ s = Shape(x)  o = ConstantOfShape(s)  b = Add(x, o)  y = Tanh(b) }"
-    model = parsed("(float[n, 3] x) => (float[n, 3] y)" + text)
-    calls = [{"x": np.ones((n, 3), np.float32)} for n in (2, 4, 2)]
-    case = nnfuzz.case_from_onnx(model, calls)
-    assert [array.shape for array in case.weights.values()] == [(2, 3), (4, 3), (2, 3)]
+    model = parsed(
+        "(float[n] x) => (float[n] y) { s = Shape(x)  o = ConstantOfShape(s)  y = Add(x, o) }"
+    )
+    case = nnfuzz.case_from_onnx(model, [{"x": np.ones(n, np.float32)} for n in (2, 4, 2)])
+    assert [array.shape for array in case.weights.values()] == [(2,), (4,), (2,)]
     assert nnfuzz.Oracle()(case, case.expected).ok
-    with pytest.raises(nnfuzz.ModelError, match="the name 'x_at1' is that of a value in a later"):
-        nnfuzz.case_from_onnx(
-            parsed("(float[n] x_at1) => (float[n] y) { y = Tanh(x_at1) }"),
-            [{"x_at1": np.ones(n, np.float32)} for n in (1, 2)],
-        )

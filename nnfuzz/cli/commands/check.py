@@ -251,8 +251,7 @@ def _data_sets(folder: Path) -> tuple[list[Arrays], list[Arrays]]:
     """The inputs of each data set in the folder of a model, and the outputs where there are any;
     none where they are no tensors of numbers, which is printed. Raises: Unreadable.
     """
-    sets = list[Path]() if folder.is_file() else data_set_folders(folder)
-    if not sets:
+    if folder.is_file() or not (sets := data_set_folders(folder)):
         return [], []
     try:
         inputs, outputs = interface(read_bytes(folder / MODEL))
