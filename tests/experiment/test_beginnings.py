@@ -32,8 +32,6 @@ def test_a_beginning_is_a_valid_model(case):
     for count in range(1, len(case.graph.nodes) + 1):
         cut = beginning(case, count)
         onnx.checker.check_model(onnx.load_model_from_string(cut.model), full_check=True)
-        assert cut.graph.nodes == case.graph.nodes[:count]
-        assert {*cut.graph.outputs} <= {name for node in cut.graph.nodes for name in node.outputs}
 
 
 class Mute:
