@@ -23,7 +23,7 @@ from nnfuzz.ir.sizes import at_size, from_copies, join_copies, name_and_copy
 from nnfuzz.materialize.importing import ImportedModel, import_onnx, rename
 from nnfuzz.materialize.inference import READ_SHAPES
 from nnfuzz.materialize.module import execute, tensors
-from nnfuzz.materialize.opsets import DYNAMIC, READ_FROM, opset_range
+from nnfuzz.materialize.opsets import CALLED_DIRECT, READ_FROM, opset_range
 from nnfuzz.materialize.pinning import open_dimensions, set_sizes
 from nnfuzz.materialize.static import OnnxImportError
 from nnfuzz.materialize.validity import declared_types
@@ -86,7 +86,7 @@ def in_calls(cases: Sequence[TestCase], registry: OpRegistry) -> TestCase:
         inputs=from_copies(case.inputs for case in cases),
         weights=weights,
         expected=from_copies(case.expected for case in cases) if graph.nodes else {},
-        exporter=DYNAMIC,
+        exporter=CALLED_DIRECT,
     )
 
 

@@ -1,4 +1,4 @@
-"""Compilers whose programs keep something between calls: twelve that must not, and eight that may.
+"""Compilers whose programs keep something between calls: 14 that must not, and eight that may.
 
     python -m tests.planted.stateful --models 300
     nnfuzz fuzz --plugin tests/planted/stateful.py -b stateful,keeps=arena_returned --set calls=1
@@ -9,6 +9,7 @@ O0 keeps nothing, O1 is one of the programs below.
 from __future__ import annotations
 
 import sys
+import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,7 +20,7 @@ import typer
 
 from nnfuzz.backend.contract import Backend, BackendOptions, option
 from nnfuzz.backend.registry import backend
-from nnfuzz.backend.target import Target
+from nnfuzz.backend.target import THREADS, TURNS, Target
 
 sys.path.append(str(Path(__file__).parents[2]))
 
@@ -32,11 +33,17 @@ PROGRAMS: dict[str, type[Stateless]] = {}
 class Stateless:
     """Runs a program node by node. A subclass keeps something: that is its docstring."""
 
-    legal = False
+    legal, way = False, ""
 
-    def __init_subclass__(cls, legal: bool = False) -> None:
+    def __init_subclass__(cls, legal: bool = False, way: str = "") -> None:
         words = "".join(f"_{c.lower()}" if c.isupper() else c for c in cls.__name__)
         cls.legal, PROGRAMS[words[1:]] = legal, cls
+        cls.way = TURNS if legal else way
+
+    @classmethod
+    def level(cls):
+        """Where it is to be found; what may be kept is called in turns."""
+        return "+".join(filter(None, ("O1", cls.way)))
 
     def __init__(self, program: Program) -> None:
         self.program, self.calls = program, 0
@@ -153,6 +160,41 @@ class KeyWithoutProgram(Stateless):
             return results
         key = node.op, results[0].shape
         return (self.shared.setdefault(key, results[0]).to(results[0].dtype),)
+
+
+class WorkspaceOfAnother(Stateless, way=TURNS):
+    """All programs of a process share a workspace, cleared only by the one that had it last."""
+
+    owner: Any = None
+    sums: dict[Any, Any] = {}
+
+    def __init__(self, program):
+        super().__init__(program)
+        WorkspaceOfAnother.owner = None
+        self.sums.clear()
+
+    def __call__(self, feeds):
+        if self.owner is self:
+            self.sums.clear()
+        WorkspaceOfAnother.owner = self
+        return super().__call__(feeds)
+
+    def node(self, node, xs):
+        results = node(*xs)
+        if node.op in SUMS and results[0].dtype.is_floating_point:
+            key = node.outputs[0], results[0].shape
+            self.sums[key] = results[0] + self.sums.get(key, 0)
+            return (self.sums[key],)
+        return results
+
+
+class OneCallAtATime(Stateless, way=THREADS):
+    """The inputs of a call stand in the program while it runs."""
+
+    def __call__(self, feeds):
+        self.feeds = feeds
+        time.sleep(0.01)
+        return super().__call__(self.feeds)
 
 
 class SignLearnt(Stateless):
@@ -281,6 +323,7 @@ class Stateful(Backend):
     name = "stateful"
     levels = ("O0", "O1")
     preload = ("torch",)
+    threads = True
 
     @dataclass(frozen=True, kw_only=True)
     class Options(BackendOptions):
@@ -337,7 +380,7 @@ def measure(models: int, seed: int) -> Found:
         found.models += 1
         returned, wrong = {}, dict[str, str]()
         for name, compiler in compilers.items():
-            program = compiler.compile(compiler.import_model(case.model), "O1")
+            program = compiler.compile(compiler.import_model(case.model), PROGRAMS[name].level())
             try:
                 returned[Target(name)] = _runs(program, case.inputs)
             except Exception as error:
