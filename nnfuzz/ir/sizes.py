@@ -40,10 +40,8 @@ def join_copies(copies: Sequence[Graph], shared: Collection[str] | None = None) 
     all weights.
     """
     first = copies[0]
-    whole, own = (
-        Graph(prescribed=dict(first.prescribed)),
-        first.weights if shared is None else shared,
-    )
+    whole = Graph(prescribed=dict(first.prescribed))
+    own = first.weights if shared is None else shared
     for k, graph in enumerate(copies):
         if graph.inputs != first.inputs or (shared is None and graph.weights != own):
             raise GraphError("the copies have different inputs or weights")

@@ -67,7 +67,7 @@ def in_calls(cases: Sequence[TestCase], registry: OpRegistry) -> TestCase:
     """
     first, named = cases[0], [n for case in cases for n in (*case.inputs, *case.graph.shapes)]
     if odd := [name for name in named if name_and_copy(name)[1]]:
-        raise ModelError(f"the name {odd[0]!r} is that of a value in a later call")
+        raise ModelError(f"nnfuzz gives the name {odd[0]!r} to a value of a later call")
     graph, weights, equal = Graph(), dict[str, np.ndarray](), set(first.weights)
     for case in cases[1:]:
         own = case.weights
@@ -170,13 +170,17 @@ def _opset(model: onnx.ModelProto) -> int:
 
 
 def _at_shapes(model: onnx.ModelProto, inputs: Arrays) -> onnx.ModelProto:
-    """A copy whose inputs have the shapes of the given arrays."""
-    sizes: dict[str, int] = {}
-    for value in model.graph.input:
-        given = inputs.get(value.name)
-        if given is not None and given.ndim == len(value.type.tensor_type.shape.dim):
-            sizes |= {name: given.shape[axis] for name, axis in open_dimensions(value)}
-    return _at_sizes(model, sizes)
+    """A copy whose inputs have the shapes of the given arrays, each for itself: sizes of one name
+    may differ, as compilers accept.
+    """
+    copy, sizes = _at_sizes(model, {}), dict[str, int]()
+    for value in copy.graph.input:
+        given, dims = inputs.get(value.name), value.type.tensor_type.shape.dim
+        if given is not None and given.ndim == len(dims):
+            for name, axis in list(open_dimensions(value)):
+                sizes[name] = dims[axis].dim_value = given.shape[axis]
+    set_sizes(copy.graph, sizes)
+    return copy
 
 
 def _at_sizes(model: onnx.ModelProto, sizes: Mapping[str, int]) -> onnx.ModelProto:
