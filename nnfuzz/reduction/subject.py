@@ -175,6 +175,7 @@ class Subject:
             sum(t.elements for t in types),
             sum(t.rank for t in types),
             len(graph.weights),
+            # steps away from a model that nnfuzz itself writes and that is called once
             len({self.exporter, once(self.exporter), "direct"}) - 1 + self.exporter.count(REWRITES),
             sum(array_cost(array) for array in arrays),
             max(self.newest - self.opset, 0),

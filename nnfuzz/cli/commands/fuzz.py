@@ -241,7 +241,10 @@ def report(
         Severity, REPORTED.option("Findings as grave as this, and graver ones.", "LEAST")
     ] = Severity.ZEROS,
     follow: Annotated[
-        bool, REPORTED.option("Write the page again until the campaign ends; it reloads itself.")
+        bool,
+        REPORTED.flag(
+            "Write the page again until the campaign ends; it reloads itself.", "--follow"
+        ),
     ] = False,
 ) -> None:
     """Write a campaign as one self-contained HTML page: findings and outcomes.
