@@ -36,8 +36,7 @@ def join_copies(copies: Sequence[Graph], shared: Collection[str] | None = None) 
     """Copies of one graph, perhaps at several sizes, merged into one graph. Raises: GraphError if
     they have different inputs (shapes aside) or weights.
 
-    shared: the weights that are the same in all copies; others get a suffix, as values do. Default:
-    all weights.
+    shared: weights that are the same in all copies, by default all; others get a suffix.
     """
     first = copies[0]
     whole = Graph(prescribed=dict(first.prescribed))

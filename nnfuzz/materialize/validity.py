@@ -24,8 +24,7 @@ def invalid(model: bytes, full: bool = True) -> str:
 def declared_types(model: ModelProto, follow: bool = False) -> dict[str, ValueInfoProto]:
     """The declarations of values of the main graph: those of the model, and what ONNX infers.
 
-    follow: whether inference follows values that describe shapes, which may need too much memory;
-    if it fails, it is made without.
+    follow: also by values that describe shapes, which may need too much memory; else without.
     """
     from onnx import shape_inference
 
