@@ -164,7 +164,9 @@ def _tensor_spec(value: Any) -> TensorSpec:
 
     tensor = value.type.tensor_type
     if not tensor.elem_type:
-        raise InputError(f"{value.name!r} is not a tensor of a declared dtype")
+        kind = str(value.type.WhichOneof("value")).removesuffix("_type")
+        no_dtype = "tensor of no declared dtype" if kind in ("tensor", "None") else ""
+        raise InputError(f"{value.name!r} is a {no_dtype or f'{kind}: nnfuzz feeds tensors alone'}")
     dims = ((d.HasField("dim_value"), d.dim_value) for d in tensor.shape.dim)
     shape = tuple(size if known and size >= 0 else None for known, size in dims)  # -1 is open
     dtype = np.dtype(tensor_dtype_to_np_dtype(tensor.elem_type))

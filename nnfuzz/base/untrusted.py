@@ -382,7 +382,7 @@ def check_sense(model: ModelProto, of: object = "the model") -> None:
                     f"{of} makes no sense: a {node.op_type} has the attribute {twice[0]!r} twice"
                 )
         if late := _late(nodes):
-            raise Unusable(f"{of} makes no sense: {late!r} is read before it is computed")
+            raise Unusable(f"{of} is not in topological order: {late!r} is read too early")
 
 
 @contextmanager

@@ -26,7 +26,8 @@ from nnfuzz.check.runtimes import (
     torch_tensors,
 )
 from nnfuzz.check.versions import legal_opsets
-from nnfuzz.compare.envelope import admitted
+from nnfuzz.compare.envelope import Envelope, admitted
+from nnfuzz.compare.verdict import mismatch
 from nnfuzz.ir.dtypes import DType, is_floating, plain
 from nnfuzz.operators.draw import Draw, Sizes
 from nnfuzz.operators.intervals import Interval
@@ -43,14 +44,12 @@ SLACK = 2.0
 
 @dataclass(frozen=True)
 class Expected:
-    """The results of an operator in its own dtypes, and bounds for the floats.
-
-    los, his: bounds around a float64 run, None for discrete outputs that nothing can turn over.
+    """The results of an operator in its own dtypes, and an envelope around each: of a float64 run,
+    or the result itself if it is discrete and nothing can turn it over.
     """
 
     native: Arrays
-    los: list[np.ndarray | None]
-    his: list[np.ndarray | None]
+    envelopes: list[Envelope]
 
     @classmethod
     def of(cls, op: OpSpec, arrays: Sequence[np.ndarray]) -> Expected:
@@ -58,52 +57,31 @@ class Expected:
         native = run_torch(op, arrays)
         u = max((DType.of(a.dtype).unit_roundoff for a in arrays), default=0.0)
         intervals = admitted(op, doubled(arrays), [DType.of(a.dtype) for a in native], u)
-        bounds = [_bounds(*pair) for pair in zip(native, intervals, strict=True)]
-        return cls(native, [lo for lo, _ in bounds], [hi for _, hi in bounds])
+        return cls(native, [_envelope(*pair) for pair in zip(native, intervals, strict=True)])
 
     def contradicts(self, others: Sequence[np.ndarray]) -> str:
         """How other results differ from the expected ones; empty where they agree."""
         if len(others) != len(self.native):
             return f"{len(others)} outputs instead of {len(self.native)}"
-        for i, (result, lo, hi, other) in enumerate(zip(self.native, self.los, self.his, others)):
-            if other.dtype != result.dtype or other.shape != result.shape:
-                mine, theirs = (f"{a.dtype}{list(a.shape)}" for a in (result, other))
-                return f"output {i} is {theirs}, not {mine}"
-            text = _differs(result, lo, hi, other)
-            if text:
-                return f"output {i}: {text}"
-        return ""
+        pairs = enumerate(zip(self.envelopes, others))
+        found = (mismatch(f"output {i}", own, other) for i, (own, other) in pairs)
+        return next((str(wrong) for wrong in found if wrong), "")
 
 
-def _bounds(
-    result: np.ndarray, interval: Interval
-) -> tuple[np.ndarray, np.ndarray] | tuple[None, None]:
-    """Bounds of an implementation's results; None for a discrete output that is certain."""
-    unsure = interval.mask()
-    if not is_floating(result):
+def _envelope(result: np.ndarray, interval: Interval) -> Envelope:
+    """Bounds of an implementation's results."""
+    unsure, dtype = interval.mask(), DType.of(result.dtype)
+    exact, nowhere = plain(result), np.zeros(result.shape, bool)
+    if not dtype.is_float:
         if interval.exact and not unsure.any():
-            return None, None
-        return interval.lo.numpy(), interval.hi.numpy()
+            return Envelope(dtype, exact, exact, exact, nowhere)
+        return Envelope(dtype, exact, interval.lo.numpy(), interval.hi.numpy(), unsure.numpy())
     info = ml_dtypes.finfo(result.dtype)
     middle = (interval.lo + interval.hi) / 2
     rounding = float(info.eps) * middle.abs() + (interval.hi - interval.lo) / 2
     spread = (SLACK * rounding + float(info.smallest_normal)).masked_fill(unsure, math.inf)
-    return (middle - spread).numpy(), (middle + spread).numpy()
-
-
-def _differs(
-    result: np.ndarray, lo: np.ndarray | None, hi: np.ndarray | None, other: np.ndarray
-) -> str:
-    if lo is None or hi is None:
-        wrong = result != other
-    else:
-        wide = other.astype(np.float64)
-        wrong = ~((wide >= lo) & (wide <= hi))
-    if not wrong.any():
-        return ""
-    where = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
-    count = int(np.count_nonzero(wrong))
-    return f"{count} of {wrong.size} elements differ, {other[where]!r} for {result[where]!r}"
+    ends = (middle - spread).numpy(), (middle + spread).numpy()
+    return Envelope(dtype, middle.numpy(), *ends, unsure.numpy())
 
 
 def numeric_faults(op: OpSpec, arrays: Sequence[np.ndarray], expected: Expected) -> list[str]:
@@ -137,31 +115,27 @@ def _range(array: np.ndarray) -> Range:
 
 
 def _range_faults(op: OpSpec, ranges: Sequence[Range], expected: Expected) -> list[str]:
-    rows = list(zip(expected.native, expected.los, expected.his))
+    envelopes = expected.envelopes
     bounds = [op.value_range(*ranges), *(b[0] for b in op.further(*ranges))]
-    bounds += bounds[:1] * (len(rows) - len(bounds))
-    for (lo, hi), (result, least, most) in zip(bounds, rows):
+    bounds += bounds[:1] * (len(envelopes) - len(bounds))
+    for (lo, hi), own in zip(bounds, envelopes):
         if not lo <= hi:
             return [f"value_range{tuple(ranges)} is the empty [{lo}, {hi}]"]
-        if result.size and least is not None and most is not None:
-            low, high = float(most.min()), float(least.max())
-        elif result.size and not _wraps(result, lo, hi):
-            low, high = _range(result)
-        else:
+        if not own.ref.size or (own.lo is own.ref and _wraps(own.dtype, lo, hi)):
             continue
+        low, high = float(own.hi.min()), float(own.lo.max())
         if low < lo or high > hi:
             return [f"value_range{tuple(ranges)} = [{lo}, {hi}] excludes [{low}, {high}]"]
-    least, most = expected.los[0], expected.his[0]
-    if least is not None and most is not None and least.size:
-        least = np.asarray(least, np.float64)  # -(-128) is no int8
-        near, away = float(np.maximum(-least, most).min()), op.magnitude(*ranges)
+    if (first := envelopes[0]).ref.size and first.lo is not first.ref:
+        least = np.asarray(first.lo, np.float64)  # -(-128) is no int8
+        near, away = float(np.maximum(-least, first.hi).min()), op.magnitude(*ranges)
         return [f"magnitude{tuple(ranges)} = {away} excludes {near}"] if near < away else []
     return []
 
 
-def _wraps(result: np.ndarray, lo: float, hi: float) -> bool:
+def _wraps(dtype: DType, lo: float, hi: float) -> bool:
     """Whether a range leaves an integer dtype, so that wrap-around may land anywhere."""
-    least, most = DType.of(result.dtype).limits
+    least, most = dtype.limits
     return lo < least or hi > most or math.isnan(lo)
 
 

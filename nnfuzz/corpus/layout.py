@@ -122,7 +122,7 @@ class TestFolder:
 
     def data_sets(self) -> list[DataSet]:
         """Raises: NotTensors; Unreadable if files are missing or damaged."""
-        folders = sorted(self.path.glob(f"{DATA_SET}*"), key=lambda p: _number(p.name))
+        folders = data_set_folders(self.path)
         if not folders:
             raise Unreadable(f"{self.path} holds no {DATA_SET}0")
         ends = [*zip(("input", "output"), interface(self.model()))]
@@ -175,6 +175,11 @@ class TestFolder:
         for part in [sets] if is_called(case.exporter) else [[own] for own in sets]:
             fed, expected = (from_copies(map(attrgetter(n), part)) for n in ("inputs", "outputs"))
             yield replace(case, inputs=fed, expected=expected)
+
+
+def data_set_folders(folder: Path) -> list[Path]:
+    """The data sets of a test, by number."""
+    return sorted(folder.glob(f"{DATA_SET}*"), key=lambda path: _number(path.name))
 
 
 def find_tests(root: str | Path) -> list[TestFolder]:

@@ -29,7 +29,7 @@ from nnfuzz.corpus.layout import (
 )
 from nnfuzz.corpus.results import BAD, LevelResult, Status
 from nnfuzz.experiment.compilers import examine
-from nnfuzz.experiment.result import Result, Workbench
+from nnfuzz.experiment.result import Result
 from nnfuzz.ir.dtypes import is_floating
 from nnfuzz.ir.sizes import at_size, from_copies, name_and_copy
 from nnfuzz.records.observer import Steps
@@ -100,7 +100,7 @@ def verify(
 def verify_one(
     test: TestFolder,
     runner: BackendRunner,
-    bench: Workbench,
+    bench: ProducerClient,
     levels: Sequence[str],
     confirms: bool = False,
 ) -> tuple[list[LevelResult], list[Result]]:

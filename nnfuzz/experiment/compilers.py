@@ -11,16 +11,17 @@ from nnfuzz.backend.outcome import Outcome
 from nnfuzz.backend.runner import BackendRunner, RunnerError
 from nnfuzz.experiment.confirm import REPEATS
 from nnfuzz.experiment.lane import Lane
-from nnfuzz.experiment.result import Plan, Result, Run, Workbench
+from nnfuzz.experiment.result import Plan, Result, Run
 from nnfuzz.sandbox.events import Event
 from nnfuzz.sandbox.sandbox import wait
 from nnfuzz.testcase.case import TestCase
+from nnfuzz.testcase.client import ProducerClient
 
 
 def examine(
     case: TestCase,
     runner: BackendRunner,
-    bench: Workbench,
+    bench: ProducerClient,
     levels: Iterable[str] | None = None,
     without: Iterable[str] = (),
     seconds: float = math.inf,

@@ -7,27 +7,18 @@ dies in the same way ends with the operator that distinguishes one such death fr
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import TYPE_CHECKING
 
 from nnfuzz.backend.complaint import read_complaint
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.runner import RunnerError
 from nnfuzz.backend.target import DIRECT, EXPORTED, MODULE
 from nnfuzz.experiment.judge import Judge, doubtful, lost, same_outputs
-from nnfuzz.experiment.result import FLAKY, Compilers, Event, Run, Workbench
-from nnfuzz.ir.dtypes import DType
-from nnfuzz.ir.types import TensorType
-from nnfuzz.ir.view import GraphView
+from nnfuzz.experiment.result import FLAKY, Compilers, Event, Run
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.testcase.client import ProducerError
+from nnfuzz.testcase.client import ProducerClient, ProducerError
 from nnfuzz.triage.signature import Failure, text_of, wordless
-
-if TYPE_CHECKING:  # it takes time to load, and few campaigns need it
-    import onnx
-
 
 REPEATS = 3
 """Fresh processes in which a failure must occur that may depend on the state of a process."""
@@ -55,7 +46,10 @@ class Doubt:
 
 
 def repeated(
-    compilers: Compilers, judge: Judge, found: Sequence[Failure], outcomes: Sequence[Outcome]
+    compilers: Compilers,
+    judge: Judge,
+    found: Sequence[Failure],
+    outcomes: Sequence[Outcome],
 ) -> list[Doubt]:
     """Repeats failures in fresh processes, as often as the plan wants. After a fault of nnfuzz a
     repetition has no result. Raises: ProducerError, and as `Compilers.run`.
@@ -126,91 +120,9 @@ def _flaky(doubt: Doubt) -> Event:
     return Event(FLAKY, failure.backend, failure.stage.value, message=message)
 
 
-Dies = Callable[[TestCase, bool], bool]
-"""Whether a process dies of a case; the flag asks for a fresh process."""
-
-
-class Beginnings:
-    """The beginnings of a case in the direct form, whose model has the graph's names of values, or
-    of a case without a model, for what reads the graph.
-
-    Each ends behind one more operator of the graph, has all inputs, and nothing to compare with:
-    its outputs are the values that none of its operators reads.
-    """
-
-    def __init__(self, case: TestCase) -> None:
-        self._case = case
-
-    def __len__(self) -> int:
-        return len(self._case.graph.nodes)
-
-    def operator(self, count: int) -> str:
-        """The last operator of the beginning of `count` operators."""
-        return self._case.graph.nodes[count - 1].op
-
-    def case(self, count: int) -> TestCase:
-        """The beginning of `count` operators. Raises: KeyError if the model lacks a value of it."""
-        graph = self._case.graph
-        nodes = graph.nodes[:count]
-        read = {name for node in nodes for name in node.inputs}
-        ends = tuple(name for node in nodes for name in node.outputs if name not in read)
-        cut = replace(graph, nodes=nodes, outputs=ends)
-        model = self._model(cut) if self._case.model else b""
-        return replace(self._case, graph=cut, model=model, expected={})
-
-    def _model(self, graph: GraphView) -> bytes:
-        """The model as far as it computes the outputs of a graph."""
-        import onnx
-
-        model = onnx.ModelProto()
-        model.CopyFrom(self._proto)
-        last = max(self._positions[name] for name in graph.outputs)
-        del model.graph.node[last + 1 :]
-        del model.graph.output[:]
-        model.graph.output.extend(self._declarations[name] for name in graph.outputs)
-        return model.SerializeToString()
-
-    @cached_property
-    def _proto(self) -> onnx.ModelProto:
-        import onnx
-
-        return onnx.load_model_from_string(self._case.model)
-
-    @cached_property
-    def _positions(self) -> dict[str, int]:
-        """Of each value the position of the node that computes it."""
-        nodes = enumerate(self._proto.graph.node)
-        return {name: position for position, node in nodes for name in node.output}
-
-    @cached_property
-    def _declarations(self) -> dict[str, onnx.ValueInfoProto]:
-        from nnfuzz.materialize import protos
-
-        shapes = self._case.graph.shapes
-        return {
-            name: protos.value_info(name, TensorType(DType(dtype), shapes[name]))
-            for name, dtype in self._case.graph.dtypes.items()
-        }
-
-
-def operator_of_death(case: TestCase, dies: Dies) -> str:
-    """The operator at which a process dies of a case (see `Beginnings`); "" if runs disagree.
-
-    It takes a logarithm of the number of operators, and one fresh process to confirm.
-    """
-    beginnings = Beginnings(case)
-    counts = range(len(beginnings))
-    try:
-        died = bisect_left(counts, True, lo=1, key=lambda n: dies(beginnings.case(n), False))
-        confirmed = dies(beginnings.case(died), True)
-    except KeyError:  # the exporter of the model has other names
-        return ""
-    return beginnings.operator(died) if confirmed else ""
-
-
 def located(
     compilers: Compilers,
-    bench: Workbench,
+    bench: ProducerClient,
     case: TestCase,
     silent: Sequence[Failure],
     outcomes: list[Outcome],
@@ -237,24 +149,32 @@ def dies_silently(case: TestCase, failure: Failure) -> bool:
 
 
 def _place_of_death(
-    compilers: Compilers, bench: Workbench, case: TestCase, failure: Failure
+    compilers: Compilers, bench: ProducerClient, case: TestCase, failure: Failure
 ) -> str:
-    """The operator at which the most optimised failing level dies; "" if that is not clear."""
+    """The operator at which the most optimised failing level dies; "" if the model has other names
+    than the graph, or runs disagree. It takes a logarithm of the number of operators, and one fresh
+    process to confirm.
+    """
+    from nnfuzz.testcase.extraction import beginning  # it takes time, and few campaigns need it
 
-    def dies(case: TestCase, fresh: bool) -> bool:
-        run = Run(failure.backend, case, failure.levels[-1:], fresh=fresh, until=failure.stage)
+    def dies(count: int, fresh: bool = False) -> bool:
+        if (cut := beginning(known, count)) is None:
+            return False
+        run = Run(failure.backend, cut, failure.levels[-1:], fresh=fresh, until=failure.stage)
         (answer,) = compilers.run([run])
         return not isinstance(answer, RunnerError) and any(
             (o.kind, o.stage) == (failure.kind, failure.stage) for o in answer
         )
 
     try:
-        return operator_of_death(_with_known_names(bench, case, failure.targets[0].form), dies)
+        known = _with_known_names(bench, case, failure.targets[0].form)
     except ProducerError:
         return ""
+    died = bisect_left(range(len(known.graph.nodes)), True, lo=1, key=dies)
+    return known.graph.nodes[died - 1].op if dies(died, True) else ""
 
 
-def _with_known_names(bench: Workbench, case: TestCase, form: str) -> TestCase:
+def _with_known_names(bench: ProducerClient, case: TestCase, form: str) -> TestCase:
     """The case with a model that has the graph's names of values. For a compiler that reads the
     graph itself, the case has no model. Raises: ProducerError if no such model can be written.
     """

@@ -16,11 +16,11 @@ from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import DIRECT, EXPORTED, MODULE, base_form
 from nnfuzz.compare.flip import PYTORCH, Blame, Coordinate, State, blame, state_of
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.experiment.result import UNDEFINED, Event, Judging, Log, Plan, Workbench
+from nnfuzz.experiment.result import UNDEFINED, Event, Judging, Log, Plan
 from nnfuzz.materialize.opsets import CALLED_DIRECT
 from nnfuzz.sandbox.wire import is_one
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.testcase.client import ProducerError
+from nnfuzz.testcase.client import ProducerClient, ProducerError
 from nnfuzz.triage.signature import Failure, HabitDetails
 
 OPAQUE = "Opaque"
@@ -221,7 +221,7 @@ class Judge:
     PyTorch's. seconds: that judging took.
     """
 
-    def __init__(self, case: TestCase, plan: Plan, bench: Workbench, log: Log) -> None:
+    def __init__(self, case: TestCase, plan: Plan, bench: ProducerClient, log: Log) -> None:
         self.case, self.plan, self.bench, self.log = case, plan, bench, log
         self.verdict: Verdict | None = None
         self.agreed, self.seconds = False, 0.0

@@ -27,11 +27,11 @@ from nnfuzz.experiment.judge import (
     lost,
     with_mismatches,
 )
-from nnfuzz.experiment.result import DEATH, Compilers, Event, Log, Plan, Result, Run, Workbench
+from nnfuzz.experiment.result import DEATH, Compilers, Event, Log, Plan, Result, Run
 from nnfuzz.ir.sizes import name_and_copy
 from nnfuzz.materialize.opsets import is_called
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.testcase.client import ProducerError
+from nnfuzz.testcase.client import ProducerClient, ProducerError
 from nnfuzz.triage.signature import Failure, failures
 
 LAST_WORDS = 2000  # characters of a dying compiler's output: its end has the reason
@@ -45,7 +45,7 @@ class Lane:
     other forms.
     """
 
-    def __init__(self, compilers: Compilers, bench: Workbench) -> None:
+    def __init__(self, compilers: Compilers, bench: ProducerClient) -> None:
         self.compilers, self.bench = compilers, bench
 
     def test(self, case: TestCase, plan: Plan) -> Result:

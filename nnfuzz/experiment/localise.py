@@ -14,7 +14,6 @@ import contextlib
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from nnfuzz.backend.contract import Backend
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
@@ -23,10 +22,10 @@ from nnfuzz.backend.target import EXPORTED, MODULE, ONNX, Pipeline, Target
 from nnfuzz.compare.flip import Blame, Coordinate, State, blame, state_of
 from nnfuzz.experiment.compilers import examine
 from nnfuzz.experiment.judge import OWN_FORMS, with_mismatches
-from nnfuzz.experiment.result import Result, Workbench, form_of
+from nnfuzz.experiment.result import Result, form_of
 from nnfuzz.materialize.validity import invalid
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.testcase.client import ProducerError
+from nnfuzz.testcase.client import ProducerClient, ProducerError
 from nnfuzz.triage.mismatch import first_wrong
 from nnfuzz.triage.signature import Details, ErrorDetails, Failure, RefusalDetails, failures
 from nnfuzz.triage.survey import patience
@@ -38,12 +37,6 @@ MOST_RUNS = 120
 
 Failing = Callable[[Sequence[str]], Collection[str]]
 """Which of some pipelines, as texts, fail in the way that matters."""
-
-
-class LocalisingBench(Workbench, Protocol):
-    """The part of a producer's interface that localisation uses; ProducerClient has it."""
-
-    def expose(self, case: TestCase) -> TestCase: ...
 
 
 @dataclass(frozen=True)
@@ -87,7 +80,7 @@ class _Search:
     case: TestCase
     failure: Failure
     runner: BackendRunner
-    producer: LocalisingBench
+    producer: ProducerClient
     states: dict[Target, State] = field(default_factory=dict)
     rows: list[Ablation] = field(default_factory=list)
     good: frozenset[str] = frozenset({CURED})
@@ -206,7 +199,7 @@ class _Search:
 
 
 def localise(
-    case: TestCase, failure: Failure, runner: BackendRunner, producer: LocalisingBench
+    case: TestCase, failure: Failure, runner: BackendRunner, producer: ProducerClient
 ) -> Localisation | None:
     """Runs the experiments on the backend of `runner`.
 
@@ -308,7 +301,7 @@ def _ablated(level: str, fired: Sequence[str] | None, passes: Sequence[str]) -> 
 
 
 def _first_wrong(
-    case: TestCase, level: str, runner: BackendRunner, producer: LocalisingBench
+    case: TestCase, level: str, runner: BackendRunner, producer: ProducerClient
 ) -> tuple[str, str, str]:
     """Returns the operator and the name of the first wrong value, and a sentence.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from nnfuzz.backend.numeric import NO_HABITS, Habits
+from nnfuzz.backend.numeric import Habits
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, RunLevels, Stage
 from nnfuzz.backend.runner import BackendRunner, RunnerError
 from nnfuzz.backend.target import ONNX
@@ -94,31 +94,6 @@ class Compilers(Protocol):
 
     def run(self, runs: Sequence[Run]) -> list[list[Outcome] | RunnerError]:
         """The outcomes of each run, or why there are none, once all of them have ended."""
-        ...
-
-
-class Workbench(Protocol):
-    """Judges outputs, lowers test cases to the direct form, and runs ONNX's reference evaluator.
-
-    Every method may raise ProducerError.
-    """
-
-    def judge(
-        self,
-        case: TestCase,
-        outcomes: Iterable[Outcome],
-        names: Sequence[str] = (),
-        habits: Mapping[str, Habits] = NO_HABITS,
-    ) -> Verdict:
-        """The verdict on outcomes that returned. names: the outputs to look at; none for all."""
-        ...
-
-    def lower(self, case: TestCase) -> TestCase:
-        """The same test case in the direct form."""
-        ...
-
-    def reference(self, case: TestCase) -> Outcome:
-        """The outcome of ONNX's reference evaluator on the model."""
         ...
 
 

@@ -20,7 +20,7 @@ from nnfuzz.base.untrusted import below, read_json
 from nnfuzz.base.writing import as_json
 from nnfuzz.experiment.bisection import Bisection, BisectionStep, ReleaseAnswer, came, went
 from nnfuzz.experiment.compilers import examine
-from nnfuzz.experiment.result import Result, Workbench
+from nnfuzz.experiment.result import Result
 from nnfuzz.findings.folder import read_finding
 from nnfuzz.findings.report import tracker_report
 from nnfuzz.materialize.older import at_oldest_opset
@@ -62,7 +62,7 @@ class Replayed:
 def replay_finding(
     finding: Finding,
     runner: BackendRunner,
-    bench: Workbench,
+    bench: ProducerClient,
     thorough: bool = False,
 ) -> Replayed:
     """Runs the model on the backend of `runner` and compares the failures with the finding's.
@@ -146,7 +146,7 @@ class Releases:
     finding: Finding
     spec: BackendSpec
     registry: BackendRegistry
-    bench: Workbench
+    bench: ProducerClient
     listed: Sequence[str]
     note: Callable[[BisectionStep], None]
 

@@ -3,12 +3,12 @@
 A compiled program is called once for each copy, with inputs of one size, or of several if the model
 has a symbolic dimension, and must return what the copies compute. The copies form an ordinary
 graph, so judging and reducing work unchanged. Values of copy K > 0 have the suffix "_atK"; weights
-have none.
+that all copies have share a name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -32,15 +32,20 @@ def name_and_copy(name: str) -> tuple[str, int]:
     return (stem, int(copy)) if stem and copy.isdigit() else (name, 0)
 
 
-def join_copies(copies: Sequence[Graph]) -> Graph:
+def join_copies(copies: Sequence[Graph], shared: Collection[str] | None = None) -> Graph:
     """Copies of one graph, perhaps at several sizes, merged into one graph. Raises: GraphError if
-    they have different inputs or weights (shapes of inputs aside)."""
+    they have different inputs (shapes aside) or weights.
+
+    shared: weights that are the same in all copies, by default all; others get a suffix.
+    """
     first = copies[0]
-    whole = Graph(weights=list(first.weights), prescribed=dict(first.prescribed))
+    whole = Graph(prescribed=dict(first.prescribed))
+    own = first.weights if shared is None else shared
     for k, graph in enumerate(copies):
-        if graph.weights != first.weights or graph.inputs != first.inputs:
+        if graph.inputs != first.inputs or (shared is None and graph.weights != own):
             raise GraphError("the copies have different inputs or weights")
-        names = {n: n if n in set(first.weights) else at_size(n, k) for n in graph.values}
+        names = {n: n if n in {*own} else at_size(n, k) for n in graph.values}
+        whole.weights = list(dict.fromkeys([*whole.weights, *(names[n] for n in graph.weights)]))
         for name, value in graph.values.items():
             same = whole.values.setdefault(names[name], Value(names[name], value.type))
             if not same.type.same(value.type):
@@ -63,7 +68,7 @@ def copies(graph: Graph) -> list[Graph]:
     graphs = [
         Graph(weights=list(graph.weights), prescribed=dict(graph.prescribed)) for _ in range(count)
     ]
-    plain = {name: name_and_copy(name)[0] for name in graph.values}
+    plain = {n: n if n in set(graph.weights) else name_and_copy(n)[0] for n in graph.values}
     for name, value in graph.values.items():
         shared = name in set(graph.weights)
         for copy in graphs if shared else [graphs[name_and_copy(name)[1]]]:

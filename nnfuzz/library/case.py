@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,29 +25,39 @@ if TYPE_CHECKING:
     import onnx
 
 
+Inputs = Mapping[str, np.ndarray] | Sequence[Mapping[str, np.ndarray]] | None
+"""Arrays by name; or those of several calls; or None, and they are searched."""
+
+
+def each_call(inputs: Inputs) -> Sequence[Mapping[str, np.ndarray] | None]:
+    """The inputs of each call."""
+    return inputs or [None] if isinstance(inputs, Sequence) else [inputs]
+
+
 def case_from_onnx(
     model: str | Path | bytes | onnx.ModelProto,
-    inputs: Mapping[str, np.ndarray] | None = None,
+    inputs: Inputs = None,
     *,
     seed: int = 0,
     plugins: Iterable[str | Path] = (),
 ) -> TestCase:
     """The test case of a model of your own: a file, its bytes, or a ModelProto.
 
-    inputs: arrays by name. Without them, inputs are searched under which no value is NaN or
-    infinite; they are a function of the model and `seed`. Operators that nnfuzz has no spec for
-    are run; values that depend on them are not compared. plugins: files with further operators.
+    inputs: arrays by name; or a list of such, and the compiled program is called with each of them,
+    one after the other (`TestCase.call`). Without them, inputs are searched under which no value is
+    NaN or infinite; they are a function of the model and `seed`. Operators that nnfuzz has no spec
+    for are run; values that depend on them are not compared. plugins: files with further operators.
     Raises: ModelError if the model cannot be imported, or no valid inputs are found; TypeError
     for inputs that are no arrays by name; OSError.
     """
-    from nnfuzz.testcase.foreign import case_of_model
+    from nnfuzz.testcase.foreign import case_of_model, in_calls
 
-    if inputs is not None:
-        inputs = checked_arrays(inputs, "inputs")
+    calls = [None if own is None else checked_arrays(own, "inputs") for own in each_call(inputs)]
     proto, registry = model_proto(model), operator_registry(plugins)
     try:
         with blaming(proto, "the model", ModelError):
-            return case_of_model(proto, registry, inputs, seed)
+            cases = [case_of_model(proto, registry, own, seed) for own in calls]
+            return in_calls(cases, registry) if len(cases) > 1 else cases[0]
     except Unreadable as error:
         raise ModelError(str(error)) from error
 
@@ -72,7 +82,7 @@ def load_case(folder: str | Path) -> TestCase:
     from nnfuzz.corpus.layout import TestFolder
 
     test = TestFolder(Path(folder), Path(folder).name)
-    return test.case() or case_from_onnx(test.model(), test.data_sets()[0].inputs)
+    return test.case() or case_from_onnx(test.model(), [own.inputs for own in test.data_sets()])
 
 
 def check_case(case: object) -> None:

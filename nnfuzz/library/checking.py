@@ -7,7 +7,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
@@ -22,21 +22,24 @@ from nnfuzz.backend.target import DEFAULT, DIRECT, ONNX, Target
 from nnfuzz.base.threads import one_thread
 from nnfuzz.compare.mismatch import ENOUGH, Contradiction, Mismatch
 from nnfuzz.experiment.judge import OPAQUE
-from nnfuzz.experiment.result import Result
+from nnfuzz.experiment.result import Judging, Result
 from nnfuzz.ir.dtypes import is_floating, plain
+from nnfuzz.ir.sizes import from_copies
 from nnfuzz.ir.view import NO_GRAPH
-from nnfuzz.library.case import case_from_onnx, model_proto
+from nnfuzz.library.case import Inputs, case_from_onnx, each_call, model_proto
 from nnfuzz.library.experiment import Experiment, Oracle, check_targets, required_backend
 from nnfuzz.library.model_check import (
     ARBITER,
+    GIVEN,
     Computed,
     ModelCheck,
     Output,
     OutputState,
     Place,
     label,
+    type_text,
 )
-from nnfuzz.library.plugins import known_plugins
+from nnfuzz.library.plugins import known_plugins, operator_registry
 from nnfuzz.materialize.validity import invalid
 from nnfuzz.records.finding import Finding
 from nnfuzz.testcase.case import ModelError, NoReference, TestCase
@@ -59,8 +62,9 @@ ENDS = "the model up to this node fails in the same way, and without it does not
 def check_model(
     model: str | Path | bytes | onnx.ModelProto | TestCase,
     targets: Sequence[str | Target] = (),
-    inputs: Mapping[str, np.ndarray] | None = None,
+    inputs: Inputs = None,
     *,
+    expected: Sequence[Mapping[str, np.ndarray]] = (),
     values: bool = True,
     localise: bool = True,
     seed: int = 0,
@@ -75,11 +79,13 @@ def check_model(
         assert check.ok
 
     model: a file, its bytes, a ModelProto, or a test case. targets: as in `Experiment`; default:
-    the installed compilers that read ONNX. inputs: arrays by name; default: valid ones are
-    searched, a function of the model and `seed`. values: whether the model runs once
-    more with every value as an output, which names the first wrong node, and shows wrong values
-    that later nodes hide. localise: whether the passes that are to blame are looked for. watch:
-    called before each step with what it is. reading: entered while the model is read.
+    the installed compilers that read ONNX. inputs: arrays by name, or a list of such, one for each
+    call of the compiled program; default: valid ones are searched, a function of the model and
+    `seed`. expected: outputs of each call that somebody else computed, to be compared, too; they
+    make no target wrong. values: whether the model runs once more with every value as an output,
+    which names the first wrong node, and shows wrong values that later nodes hide. localise:
+    whether the passes that are to blame are looked for. watch: called before each step with what it
+    is. reading: entered while the model is read.
 
     Raises: TypeError for arguments of the wrong kind, before anything runs; ModelError if the model
     is not valid, or the inputs do not fit it; NoReference if it takes what is no tensor; what
@@ -104,7 +110,7 @@ def check_model(
         missing = "guessed inputs" if case.graph else "no reference"
         notes = [f"note: {missing}: {why}"] if why else []
         result = run(case)
-        own = _Examination(run, case, oracle, localise, watch)
+        own = _Examination(run, case, oracle, localise, watch, from_copies(expected))
         if values:
             own.look(_known(result))
         found = run.findings(result)
@@ -157,7 +163,7 @@ def _with_defaults(
 
 def cases_to_check(
     model: str | Path | bytes | onnx.ModelProto,
-    inputs: Mapping[str, np.ndarray] | None,
+    inputs: Inputs,
     seed: int,
     plugins: Sequence[str | Path],
 ) -> tuple[Iterator[TestCase], str]:
@@ -167,7 +173,7 @@ def cases_to_check(
 
     Raises: ModelError, OSError.
     """
-    from nnfuzz.testcase.foreign import checked_interface
+    from nnfuzz.testcase.foreign import checked_interface, in_calls
     from nnfuzz.testcase.foreign_inputs import guesses
 
     read, found = model_proto(model), list[TestCase]()
@@ -181,11 +187,15 @@ def cases_to_check(
     data = read.SerializeToString()
     if problem := invalid(data, full=False):
         raise ModelError(f"it is not valid: {problem}")
-    declared, _ = checked_interface(data, inputs)
+    for own in each_call(inputs):
+        declared, _ = checked_interface(data, own)
     versions = [entry.version for entry in read.opset_import if entry.domain in ("", "ai.onnx")]
     bare = TestCase(ForeignId(seed), NO_GRAPH, data, {}, {}, {}, DIRECT, max([1, *versions]))
-    candidates = guesses(declared, read, seed) if inputs is None else [dict(inputs)]
-    return chain(found, (replace(bare, inputs=arrays) for arrays in candidates)), why
+    fed = guesses(declared, read, seed) if inputs is None else each_call(inputs)
+    cases = (replace(bare, inputs=dict(arrays or {})) for arrays in fed)
+    if len(each_call(inputs)) > 1:
+        return iter([*found, in_calls([*cases], operator_registry(plugins))]), why
+    return chain(found, cases), why
 
 
 def parts_at(
@@ -196,13 +206,15 @@ def parts_at(
 
     node: its name, or that of a value that it computes. Raises: ModelError.
     """
-    from nnfuzz.testcase.extraction import extracted, single_node
+    from nnfuzz.testcase.extraction import declared, extracted, single_node
 
     found = [own for own in model.graph.node if node in (own.name, *own.output)]
     if not node or len(found) != 1:
         raise ModelError(f"{len(found)} nodes of the main graph have or compute the name {node!r}")
     case = next(cases_to_check(model, inputs, seed, ())[0])
-    beginning = extracted(model, case.inputs, names := list(filter(None, found[0].output)))
+    beginning = extracted(
+        model, declared(case.inputs), names := list(filter(None, found[0].output))
+    )
     own = {value.name: case.inputs[value.name] for value in beginning.graph.input}
     return {"up-to": (beginning, own), "only": single_node(model, case.inputs, names[0])}
 
@@ -214,7 +226,7 @@ def _that_runs(
     a graph, if nnfuzz can compute the model for these inputs.
     """
     for case in chain([first], others):
-        outcomes = run.once(case).outcomes
+        outcomes = run.once(case, judging=Judging.NEVER).outcomes
         if any(o.kind is OutcomeKind.TIMEOUT for o in outcomes):
             return case
         ran = [o.outputs.values() for o in outcomes if o.outputs is not None]
@@ -240,6 +252,8 @@ def _message(outcome: Outcome) -> str:
 
 
 def _notes(result: Result) -> Iterable[str]:
+    if (calls := len(result.case.fed)) > 1:
+        yield f"note: one compiled program is called {calls} times; NAME_at1 is of the second call"
     shown = result.verdict.differences if result.verdict else ()
     for event in result.events:
         if event.kind in ("fault", "undefined") and event.message not in shown:
@@ -254,7 +268,8 @@ class _Examination:
     """Holds the results of targets against the envelopes of a case, and looks for the nodes at
     which failures begin.
 
-    exposed: the case with every value as an output, None if there is none. exposed_result: the
+    given: outputs that somebody else computed. exposed: the case with every value as an output,
+    None if there is none. exposed_result: the
     targets' result for it; values: the same, as reports have it.
     """
 
@@ -263,6 +278,7 @@ class _Examination:
     oracle: Oracle
     localise: bool
     watch: Callable[[str], None]
+    given: Mapping[str, np.ndarray] = field(default_factory=dict)
     exposed: TestCase | None = None
     exposed_result: Result | None = None
     values: tuple[Output, ...] = ()
@@ -304,7 +320,7 @@ class _Examination:
         Replaces entries of `values` by others of which more is compared.
         """
         from nnfuzz.base.untrusted import parsed_model
-        from nnfuzz.testcase.extraction import extracted
+        from nnfuzz.testcase.extraction import declared, extracted
 
         ran = self.exposed_result.outcomes if self.exposed_result else ()
         found = ((label(o.target), o.outputs) for o in ran if o.outputs is not None)
@@ -321,7 +337,7 @@ class _Examination:
             if not rest or not (taken or whole):
                 break
             try:
-                part = extracted(model, given, rest)
+                part = extracted(model, declared(given), rest)
                 used = {value.name: given[value.name] for value in part.graph.input}
                 case = case_from_onnx(part, used, plugins=plugins)
             except ModelError:
@@ -338,8 +354,8 @@ class _Examination:
             wrong = [place for place in wrong if place.mismatch and place.targets not in known]
             places += [replace(place, before=before) for place in wrong]
         judged = len(unknown_first) - len(self._unknown())
-        note = f"note: {judged} values behind others without a reference are compared, given these"
-        return places, [f"{note} as {who} computes them"] if judged else []
+        note = f"note: values compared behind others without a reference: {judged}, given these as"
+        return places, [f"{note} {who} computes them"] if judged else []
 
     def _unknown(self) -> set[str]:
         """The names of values of which too little has a reference."""
@@ -373,7 +389,7 @@ class _Examination:
             return place
         else:
             self.watch(f"looking for the node: {failure.signature.title}")
-            if (last := self._last(failure, self.exposed)) is None:
+            if (last := self._last(failure)) is None:
                 return place
             (value, wrong), before = last, FUSED if fused else ENDS
             place = replace(place, fused=fused)
@@ -393,36 +409,32 @@ class _Examination:
                 return own.name, wrong, f"what it reads is right{partly if unsure else ''}"
         return None
 
-    def _last(self, failure: Failure, exposed: TestCase) -> tuple[str, Mismatch | None] | None:
+    def _last(self, failure: Failure) -> tuple[str, Mismatch | None] | None:
         """The value that ends the shortest beginning of the model that fails in the same way, and
         how it is wrong if it is; by bisection over the number of nodes.
         """
-        fails = cache(lambda count: self._fails(failure, exposed, count))
+        fails = cache(lambda count: self._fails(failure, count))
         count = len(self.case.graph.nodes)
         if fails(count) is None:
             return None
         shortest = bisect_left(range(count), True, lo=1, key=lambda n: fails(n) is not None)
         return fails(shortest)
 
-    def _fails(
-        self, failure: Failure, exposed: TestCase, count: int
-    ) -> tuple[str, Mismatch | None] | None:
+    def _fails(self, failure: Failure, count: int) -> tuple[str, Mismatch | None] | None:
         """The last value of a beginning of so many nodes, or its first wrong one, if it fails as
         the model does; None if it does not. What none of its nodes reads is an output.
         """
-        from nnfuzz.testcase.foreign import with_outputs
+        from nnfuzz.testcase.extraction import beginning
 
-        graph = self.oracle.graph(self.case)
-        nodes = graph.nodes[:count]
-        read = {name for node in nodes for name in node.inputs} - {*graph.outputs}
-        ends = [name for node in nodes for name in node.outputs if name not in read]
-        ends = [name for name in ends if name in exposed.expected]
-        cut = with_outputs(self.case, graph, ends, exposed.expected)
-        if cut is None:
+        known = self.exposed.expected if self.exposed else None
+        if (cut := beginning(self.case, count, known)) is None:
             return None
-        done = self.run.once(cut, {failure.backend: failure.levels[:1]})
+        ends = cut.graph.outputs
+        mismatch = failure.kind is OutcomeKind.MISMATCH
+        judging = Judging.ALWAYS if mismatch else Judging.NEVER
+        done = self.run.once(cut, {failure.backend: failure.levels[:1]}, judging)
         (outcome,) = done.outcomes
-        if failure.kind is not OutcomeKind.MISMATCH:
+        if not mismatch:
             same = (outcome.kind, outcome.stage) == (failure.kind, failure.stage)
             return (ends[-1], None) if same else None
         wrong = ((name, _against(done, outcome.target, name)[0]) for name in ends)
@@ -445,7 +457,7 @@ class _Examination:
         reference = self.run.reference(case) if asked else {}
         if made:
             order = {name: i for i, name in enumerate(self._makers)}
-            names.sort(key=lambda name: order.get(_owner(name), -1))
+            names.sort(key=lambda name: order.get(_owner(case.in_model(name)), -1))
         return tuple(
             self._output(name, result, bounds.get(name), shares.get(name, 0.0), reference, made)
             for name in names
@@ -469,10 +481,11 @@ class _Examination:
         if bounds is not None and share < 1 and not made:
             lost = losses(self._enclosed(result.case), [name])[name]
             why = tuple(dict.fromkeys(f"{loss.why}, at {loss.value}" for loss in lost))
-        voices = _voices(name, result, reference if share < ENOUGH else {})
+        others = {ARBITER: reference, GIVEN: self.given} if share < ENOUGH else {}
+        voices = _voices(name, result, others)
         groups = tuple(map(tuple, groups_that_agree(voices, bounds)))
         agree = groups[0] if len(groups) == 1 and share < ENOUGH and _says(voices) else ()
-        type_ = next((f"{a.dtype}{list(a.shape)}" for a in voices.values()), "of unknown type")
+        type_ = next(map(type_text, voices.values()), "of unknown type")
         return Output(
             name,
             type_ if bounds is None else f"{bounds.dtype.value}{list(bounds.ref.shape)}",
@@ -483,7 +496,19 @@ class _Examination:
             *(self._maker(name) if made else ("", "")),
             agree,
             looseness(bounds) if bounds is not None else 0.0,
+            self._given(name, bounds),
         )
+
+    def _given(self, name: str, bounds: Envelope | None) -> Computed | None:
+        """How the given array of an output is wrong; None if it is not."""
+        from nnfuzz.compare.distance import distance
+        from nnfuzz.compare.verdict import mismatch
+
+        array = self.given.get(name)
+        if bounds is None or array is None or (wrong := mismatch(name, bounds, array)) is None:
+            return None
+        ulp, relative = distance(bounds, array)
+        return Computed(GIVEN, OutputState.WRONG, wrong, ulp, relative=relative)
 
     def envelopes(self) -> Mapping[str, Envelope]:
         """Of the outputs of the model."""
@@ -539,7 +564,7 @@ class _Examination:
 
     def _maker(self, value: str) -> tuple[str, str]:
         """The operator and the name of the node that computes a value, as in the model."""
-        if known := self._makers.get(_owner(value)):
+        if known := self._makers.get(_owner(self.case.in_model(value))):
             return known
         return self.case.graph.makers[value].op, ""
 
@@ -578,18 +603,21 @@ def _fate(outcome: Outcome) -> str:
 
 
 def _voices(
-    name: str, result: Result, reference: Mapping[str, np.ndarray]
+    name: str, result: Result, others: Mapping[str, Mapping[str, np.ndarray]]
 ) -> dict[str, np.ndarray]:
     """What targets make of an output, with PyTorch where one is wrong or contradicted, and with
-    onnx.reference, whose dtypes do not count.
+    others, such as onnx.reference, whose dtypes do not count.
     """
     ran = {label(o.target): o.outputs for o in result.outcomes if o.outputs is not None}
     arrays = {target: outputs[name] for target, outputs in ran.items() if name in outputs}
     if any(any(_against(result, o.target, name)) for o in result.outcomes):
         arrays["PyTorch"] = result.case.expected[name]
-    if name in reference and arrays:
-        arrays[ARBITER] = reference[name].astype(next(iter(arrays.values())).dtype)
-    return arrays
+    dtype = next((array.dtype for array in arrays.values()), None)
+    return arrays | {
+        who: outputs[name].astype(dtype)
+        for who, outputs in others.items()
+        if name in outputs and dtype is not None
+    }
 
 
 def _says(arrays: Mapping[str, np.ndarray]) -> bool:

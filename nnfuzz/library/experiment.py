@@ -102,12 +102,17 @@ class Experiment:
             case = self._producer.lower(case)
         return self._carried_out(case, self._levels, Judging.DOUBTFUL, self._repeats)
 
-    def once(self, case: TestCase, levels: Mapping[str, Sequence[str]] | None = None) -> Result:
-        """The case on the targets, judged in full and without repetition.
+    def once(
+        self,
+        case: TestCase,
+        levels: Mapping[str, Sequence[str]] | None = None,
+        judging: Judging = Judging.ALWAYS,
+    ) -> Result:
+        """The case on the targets, without repetition.
 
         levels: by backend, those to run instead. Raises: RunnerError, ProducerError.
         """
-        return self._carried_out(case, levels or self._levels, Judging.ALWAYS, 0)
+        return self._carried_out(case, levels or self._levels, judging, 0)
 
     def exposed(self, case: TestCase) -> TestCase:
         """The case with every value as an output. Raises: ProducerError."""

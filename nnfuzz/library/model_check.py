@@ -8,6 +8,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.backend.target import CPU, Target
 from nnfuzz.base.reading import JsonObject
@@ -24,7 +26,7 @@ from nnfuzz.testcase.case import TestCase
 if TYPE_CHECKING:
     from nnfuzz.compare.envelope import Envelope
 
-ARBITER = "onnx.reference"
+ARBITER, GIVEN = "onnx.reference", "the given outputs"
 SCHEMA = 1
 """The version of the JSON form."""
 MOST_ULP = 1e6
@@ -35,6 +37,11 @@ def label(target: Target) -> str:
     """A target for people: the compiler, its device if that is not the CPU, and the pipeline."""
     parts = (target.compiler, "" if target.device == CPU else target.device, target.pipeline)
     return " ".join(filter(None, parts))
+
+
+def type_text(array: np.ndarray) -> str:
+    """The type of an array for people, as in "string[2]"."""
+    return f"{'string' if array.dtype.kind == 'U' else array.dtype}{list(array.shape)}"
 
 
 class OutputState(StrEnum):
@@ -110,7 +117,8 @@ class Output:
     every target. groups: names of targets that agree with each other, the largest group first; ()
     where all agree. operator, node: what computes it; empty where the model does not name it.
     agree: who agrees, onnx.reference included, where less than `ENOUGH` can be compared. loose: the
-    share of the compared elements that are compared loosely.
+    share of the compared elements that are compared loosely. given: how what somebody else computed
+    is wrong; None if it is not.
     """
 
     name: str
@@ -123,6 +131,7 @@ class Output:
     node: str = ""
     agree: tuple[str, ...] = ()
     loose: float = 0.0
+    given: Computed | None = None
 
     @property
     def wrong(self) -> tuple[str, ...]:
@@ -147,8 +156,9 @@ class Output:
             return f"all of it compared{f', {self.loose:.0%} loosely' if self.loose else ''}"
         why = f" ({'; '.join(self.why)})" if self.why else ""
         if self.agree:
-            asked = " and onnx.reference" if ARBITER in self.agree else ""
-            count = len(self.agree) - bool(asked)
+            others = [who for who in (GIVEN, ARBITER) if who in self.agree]
+            asked = "".join(f" and {who}" for who in others)
+            count = len(self.agree) - len(others)
             why += f"; {count} target{'s' * (count > 1)}{asked} agree, and nobody knows the truth"
         return f"{self.shown_share} compared{why}" if self.share else f"without reference{why}"
 
@@ -165,7 +175,8 @@ class Output:
     @property
     def by_text(self) -> list[tuple[str, list[str]]]:
         """What holds of targets, with all targets of which it holds."""
-        return by_text((own.target, str(own)) for own in self.computed)
+        given = [self.given] if self.given else []
+        return by_text((own.target, str(own)) for own in (*self.computed, *given))
 
 
 def by_text(rows: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
@@ -302,6 +313,8 @@ class ModelCheck:
         if contradicted := ", ".join(self.contradicted):
             parts.append(f"nnfuzz and onnx.reference differ on {contradicted}, a fault of nnfuzz")
         parts = parts or [f"all outputs on all {total} targets"]
+        given = ", ".join(output.name for output in self.outputs if output.given)
+        parts += [f"{GIVEN} {given} are wrong"] if given else []
         loose = ", ".join(output.name for output in self.outputs if output.loose > 1 - ENOUGH)
         parts += [f"{loose} compared loosely"] if loose else []
         return f"{self.verdict}: {'; '.join(parts)}"
@@ -323,7 +336,8 @@ class ModelCheck:
         template = environment().get_template("check.txt.jinja")
         states = {v.name: _states(v, self.errors) for v in self.values} if nodes else {}
         errors = by_text(self.errors.items())
-        return template.render(check=self, nodes=nodes, states=states, errors=errors).rstrip()
+        given = {"nodes": nodes, "states": states, "errors": errors, "type_text": type_text}
+        return template.render(check=self, **given).rstrip()
 
     def __str__(self) -> str:
         return self.text()

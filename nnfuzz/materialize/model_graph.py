@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
+from nnfuzz.materialize.validity import declared_types
 from nnfuzz.materialize.walk import qualified_name, reads
 
 if TYPE_CHECKING:
@@ -24,9 +24,10 @@ def model_graph(file: Path) -> GraphView:
 
     Raises: Unreadable if the file cannot be read, is no ONNX model, or too large.
     """
-    graph = _inferred(_load(file)).graph
+    model = _load(file)
+    graph = model.graph
     weights = {tensor.name: _of_tensor(tensor) for tensor in graph.initializer}
-    types = {v.name: _of_type(v.type) for v in (*graph.value_info, *graph.input, *graph.output)}
+    types = {name: _of_type(v.type) for name, v in declared_types(model, follow=True).items()}
     nodes = [_node(node) for node in graph.node]
     named = dict.fromkeys(name for node in nodes for name in (*node.inputs, *node.outputs))
     outputs = [value.name for value in graph.output]
@@ -52,19 +53,6 @@ def _load(file: Path) -> ModelProto:
         raise Unreadable(f"{file} holds no graph: it is no ONNX model, or cut off") from error
     if not model.graph.node and not model.graph.output:
         raise Unreadable(f"{file} holds no graph: it is no ONNX model, or an empty one")
-    return model
-
-
-def _inferred(model: ModelProto) -> ModelProto:
-    """The model with the types that ONNX infers; unchanged if inference fails.
-
-    First inference also follows values that describe shapes, which may need too much memory.
-    """
-    import onnx
-
-    for follow in (True, False):
-        with suppress(Exception):  # ONNX raises many kinds, even for models that compilers accept
-            return onnx.shape_inference.infer_shapes(model, data_prop=follow)
     return model
 
 

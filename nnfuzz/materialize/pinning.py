@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -27,41 +26,41 @@ from nnfuzz.materialize.protos import schema_of
 UNKNOWN_SIZE = 2
 """Size of the first open dimension, unless nodes fail with it; others are larger by one each."""
 COMMON = (1, 3, 4, 8, 16, 32, 64, 224)
-"""Sizes tried next: first one size for all dimensions, then random ones for each."""
-SIZES_TRIED = 32
+"""Sizes tried next, one for all dimensions."""
 FEW, LARGEST, LITERALS = 16, 256, 8
 """Most elements of a constant that is searched for sizes; the largest number that counts as a size;
 the most sizes found."""
 
 
-def open_sizes(graph: onnx.GraphProto) -> list[str]:
-    """Names of the inputs' open dimensions; unnamed ones get a name such as "x[0]"."""
-    names = [name for info in graph.input for name, _ in _open(info)]
-    return list(dict.fromkeys(names))
+def assignments(graph: onnx.GraphProto) -> Iterator[Mapping[str, int]]:
+    """Sizes by name of the inputs' open dimensions to try, likely ones first; one empty mapping if
+    none is open.
 
-
-def assignments(names: Sequence[str], literal: Sequence[int]) -> Iterator[Mapping[str, int]]:
-    """Sizes by dimension name to try, likely ones first; one empty mapping if no dimension is open.
-
-    literal: numbers in the model that may be sizes. Different names, such as those of a batch and a
-    sequence, get different sizes first; unnamed dimensions of the same axis the same one.
+    Different names, such as those of a batch and a sequence, get different sizes first; unnamed
+    dimensions of the same axis the same one. Then all get one size, such as a number in the graph.
     """
-    kinds = [name.rpartition("[")[2] if name.endswith("]") else name for name in names]
-    order = list(dict.fromkeys(kinds))
-    yield {name: UNKNOWN_SIZE + order.index(kind) for name, kind in zip(names, kinds)}
-    if len(order) > 1:
-        yield dict.fromkeys(names, UNKNOWN_SIZE)
-    if not names:
-        return
-    options = list(dict.fromkeys([*literal, *COMMON]))
-    yield from (dict.fromkeys(names, size) for size in options)
-    if len(names) > 1:
-        dice = random.Random(0)
-        for _ in range(SIZES_TRIED):
-            yield {name: dice.choice((UNKNOWN_SIZE, *options)) for name in names}
+    names = dict.fromkeys(name for info in graph.input for name, _ in open_dimensions(info))
+    yield {name: UNKNOWN_SIZE + i for i, own in enumerate(_by_kind(names)) for name in own}
+    sizes = dict.fromkeys([UNKNOWN_SIZE, *_literals(graph), *COMMON]) if names else ()
+    yield from (dict.fromkeys(names, size) for size in sizes)
 
 
-def literals(graph: onnx.GraphProto) -> list[int]:
+def separated(sizes: Mapping[str, int]) -> Iterator[Mapping[str, int]]:
+    """If all dimensions have one size: for each kind of them another one, which it may have."""
+    kinds = _by_kind(sizes)
+    for i, own in enumerate(kinds if len({*sizes.values()}) < len(kinds) else ()):
+        yield dict.fromkeys(own, UNKNOWN_SIZE + i)
+
+
+def _by_kind(names: Iterable[str]) -> list[list[str]]:
+    """Names of dimensions that should have one size: one name, or unnamed ones of one axis."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        found.setdefault(name.rpartition("[")[2] if name.endswith("]") else name, []).append(name)
+    return list(found.values())
+
+
+def _literals(graph: onnx.GraphProto) -> list[int]:
     """Integers in small constants of a graph that may be sizes, the most frequent first."""
     inside = [a.t for node in graph.node for a in node.attribute if a.HasField("t")]
     constants = [*graph.initializer, *inside]
@@ -70,22 +69,22 @@ def literals(graph: onnx.GraphProto) -> list[int]:
     return [size for size, _ in found.most_common() if UNKNOWN_SIZE < size <= LARGEST][:LITERALS]
 
 
-def sized(graph: onnx.GraphProto, sizes: Mapping[str, int]) -> onnx.GraphProto:
-    """A copy of the graph with these sizes for its named dimensions."""
-    copy = onnx.GraphProto()
-    copy.CopyFrom(graph)
-    for info in (*copy.input, *copy.value_info, *copy.output):
-        for name, dim in _open(info):
+def set_sizes(graph: onnx.GraphProto, sizes: Mapping[str, int]) -> None:
+    """Sets dimensions of these names in all declarations; negative ones are open."""
+    for info in (*graph.input, *graph.value_info, *graph.output):
+        dims = info.type.tensor_type.shape.dim
+        for name, axis in open_dimensions(info):
             if name in sizes:
-                dim.dim_value = sizes[name]
-    return copy
+                dims[axis].dim_value = sizes[name]
+            elif dims[axis].dim_value < 0:
+                dims[axis].Clear()
 
 
-def _open(info: onnx.ValueInfoProto) -> Iterator[tuple[str, onnx.TensorShapeProto.Dimension]]:
-    """(name, dimension) of each open dimension."""
+def open_dimensions(info: onnx.ValueInfoProto) -> Iterator[tuple[str, int]]:
+    """(name, axis) of each open dimension; unnamed ones get a name such as "x[0]"."""
     for axis, dim in enumerate(info.type.tensor_type.shape.dim):
         if not dim.HasField("dim_value") or dim.dim_value < 0:
-            yield dim.dim_param or f"{info.name}[{axis}]", dim
+            yield dim.dim_param or f"{info.name}[{axis}]", axis
 
 
 DECISIVE = frozenset(

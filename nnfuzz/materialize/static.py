@@ -16,7 +16,12 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize.expansion import expansion
 from nnfuzz.materialize.facts import Described, Facts, expressed, is_static
 from nnfuzz.materialize.inference import infer, plain_step
-from nnfuzz.materialize.pinning import assignments, decides, literals, open_sizes, sized
+from nnfuzz.materialize.pinning import (
+    assignments,
+    decides,
+    separated,
+    set_sizes,
+)
 from nnfuzz.materialize.regions import NodeGroup, regions
 from nnfuzz.materialize.walk import graphs, reads
 
@@ -66,13 +71,22 @@ def static(
     Facts. Raises: OnnxImportError if no part can be imported.
     """
     graph = _without_constant_inputs(_converted(model, opset).graph)
+
+    def at(sizes: Mapping[str, int]) -> tuple[Mapping[str, int], onnx.GraphProto, Facts]:
+        copy = onnx.GraphProto()
+        copy.CopyFrom(graph)
+        set_sizes(copy, sizes)
+        return sizes, copy, infer(copy, opset, described, given, largest)
+
     tried = []
-    for sizes in assignments(open_sizes(graph), literals(graph)):
-        copy = sized(graph, sizes)
-        tried.append((sizes, copy, infer(copy, opset, described, given, largest)))
+    for sizes in assignments(graph):
+        tried.append(at(sizes))
         if not tried[-1][-1].failed:
             break
-    return _source(*min(tried, key=lambda one: len(one[-1].failed)))
+    best = min(tried, key=lambda one: len(one[-1].failed))
+    for other in separated(best[0]):
+        best = min(at({**best[0], **other}), best, key=lambda one: len(one[-1].failed))
+    return _source(*best)
 
 
 def _source(
@@ -133,7 +147,7 @@ def _unheld(found: Facts, name: str) -> str:
     if not found.types[name].HasField("tensor_type"):
         return f"{name} is no tensor"
     if not any(dtype.onnx == kind.elem_type for dtype in DType):
-        return f"{name} has a dtype that nnfuzz does not know"
+        return f"{name} holds texts, or a dtype that nnfuzz does not know"
     if not is_static(found.types[name]):
         return f"the size of {name} is not known before it runs"
     count = math.prod(dim.dim_value for dim in kind.shape.dim)

@@ -21,10 +21,10 @@ import onnx
 
 from nnfuzz.base.files import npz_bytes
 from nnfuzz.base.programs import run_program
-from nnfuzz.materialize.validity import invalid
+from nnfuzz.materialize.validity import declared_types, invalid
 from nnfuzz.materialize.walk import reads
 from nnfuzz.reduction.case import NotReduced
-from nnfuzz.testcase.extraction import inferred, keep_only
+from nnfuzz.testcase.extraction import extracted
 
 MODEL, INPUTS = "{}", "{inputs}"
 """Words of a command that stand for the paths of the model and of its inputs (.npz)."""
@@ -58,8 +58,7 @@ class ModelReduction:
         cannot be started.
         """
         self._valid = not invalid(self.model.SerializeToString(), full=False)
-        ends = (*self.model.graph.input, *self.model.graph.output)
-        self._types = inferred(self.model) | {value.name: value for value in ends}
+        self._types = declared_types(self.model)
         began, self._code = monotonic(), self._exit_code(self.model)
         if not self._code:
             raise NotReduced("the command exits with 0: there is nothing to reduce")
@@ -124,24 +123,14 @@ class ModelReduction:
 
         ends: its outputs; default: those of `model`, and values that none of the nodes reads.
         """
-        copy = onnx.ModelProto()
-        copy.CopyFrom(model)
-        graph, given = copy.graph, {value.name for value in model.graph.output}
-        inner = {name for node in nodes for name in reads(node)}
         made = [name for node in nodes for name in node.output if name]
-        del graph.node[:]
-        graph.node.extend(nodes)
-        ends = ends or [name for name in made if name in given or name not in inner]
-        needed = keep_only(graph, ends)
-        for own in (graph.initializer, graph.input, graph.value_info):
-            kept = [each for each in own if each.name in needed]
-            del own[:]
-            own.extend(kept)
-        there = {each.name for own in (graph.initializer, graph.input) for each in own}
-        read = dict.fromkeys(name for node in graph.node for name in reads(node))
-        missing = [name for name in read if name not in there.union(made)]
+        read = dict.fromkeys(name for node in nodes for name in reads(node))
+        given = {value.name for value in model.graph.output}
+        ends = ends or [name for name in made if name in given or name not in read]
+        held = {tensor.name for tensor in model.graph.initializer}
+        inputs = [value.name for value in model.graph.input if value.name not in held]
+        missing = [name for name in read if name not in held.union(made, inputs)]
         if any(n not in self._types or (self.values and n not in self.values) for n in missing):
             return None
-        graph.input.extend(self._types[name] for name in missing)
-        graph.output.extend(self._types.get(n) or onnx.ValueInfoProto(name=n) for n in ends)
-        return copy
+        types = {name: self._types[name] for name in (*inputs, *missing)}
+        return extracted(model, types, ends, self._types)

@@ -40,7 +40,8 @@ from nnfuzz.sandbox.job import Job, Report, Service, does
 from nnfuzz.sandbox.sandbox import Sandbox
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.client import A, ProducerClient, ProducerError, reference_sandbox
-from nnfuzz.testcase.foreign import computed, with_outputs
+from nnfuzz.testcase.extraction import with_outputs
+from nnfuzz.testcase.foreign import computed
 from nnfuzz.testcase.identity import ForeignId
 from nnfuzz.testcase.jobs import (
     CheckCase,
@@ -109,10 +110,13 @@ class CaseBench:
         if isinstance(case.id, ForeignId):
             values = execute(graph, tensors({**case.inputs, **case.weights}))
             theirs, unread = computed(case.model)
-            names = [name for name in names if name not in unread]
-            arrays = {n: array(values[n], graph.type(n).dtype) for n in names if n in theirs}
-            own = with_outputs(case, graph, list(arrays), arrays)
-            if own is not None and all(theirs.intersection(node.outputs) for node in graph.nodes):
+            names = [name for name in names if case.in_model(name) not in unread]
+            shown = [name for name in names if case.in_model(name) in theirs]
+            arrays = {name: array(values[name], graph.type(name).dtype) for name in shown}
+            own = with_outputs(case, case.graph.nodes, shown, arrays)
+            if own is not None and all(
+                not arrays.keys().isdisjoint(n.outputs) for n in graph.nodes
+            ):
                 return own
         graph.outputs = names
         return self._exported(case, graph)

@@ -13,7 +13,7 @@ import numpy as np
 from nnfuzz.backend.target import ONNX
 from nnfuzz.base.reading import read
 from nnfuzz.base.writing import UNWRITTEN
-from nnfuzz.ir.sizes import at_one_size, by_copy, in_call, of_call
+from nnfuzz.ir.sizes import at_one_size, by_copy, in_call, name_and_copy, of_call
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.materialize.opsets import exporter_of, is_called, opset_of, writer
@@ -224,6 +224,10 @@ class TestCase:
     def fed(self) -> list[dict[str, np.ndarray]]:
         """The inputs of each call, in their order, by the names of the model's inputs."""
         return by_copy(self.inputs) if is_called(self.exporter) else [self.inputs]
+
+    def in_model(self, name: str) -> str:
+        """The name in the model of a value of any call."""
+        return name_and_copy(name)[0] if is_called(self.exporter) else name
 
     def call(self, number: int) -> TestCase:
         """The same model called once, with the inputs of one of its calls (nnfuzz.ir.sizes)."""

@@ -17,20 +17,21 @@ from onnx import helper, numpy_helper
 from nnfuzz.backend.interface import InputError, TensorSpec, check_inputs, read_interface
 from nnfuzz.backend.target import DIRECT
 from nnfuzz.base.packed_values import PackingKind, packing_of
-from nnfuzz.ir.graph import Graph, pruned
+from nnfuzz.ir.graph import Graph, GraphError, pruned
 from nnfuzz.ir.opset_imports import OWN_DOMAINS
+from nnfuzz.ir.sizes import at_size, from_copies, join_copies, name_and_copy
 from nnfuzz.materialize.importing import ImportedModel, import_onnx, rename
 from nnfuzz.materialize.inference import READ_SHAPES
 from nnfuzz.materialize.module import execute, tensors
-from nnfuzz.materialize.opsets import READ_FROM, opset_range
-from nnfuzz.materialize.pinning import UNKNOWN_SIZE
+from nnfuzz.materialize.opsets import CALLED_DIRECT, READ_FROM, opset_range
+from nnfuzz.materialize.pinning import open_dimensions, set_sizes
 from nnfuzz.materialize.static import OnnxImportError
+from nnfuzz.materialize.validity import declared_types
 from nnfuzz.materialize.walk import qualified_name, reads
 from nnfuzz.operators.carriers import array
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.testcase.case import ModelError, NoReference, TestCase
-from nnfuzz.testcase.extraction import inferred, keep_only
-from nnfuzz.testcase.foreign_inputs import NoInputs, search_inputs
+from nnfuzz.testcase.foreign_inputs import NoInputs, guesses, search_inputs
 from nnfuzz.testcase.identity import ForeignId
 
 Arrays = Mapping[str, np.ndarray]
@@ -49,7 +50,6 @@ def case_of_model(
     Dimensions that the model leaves open are those of the given inputs, or else chosen; larger ones
     if the model does not run at those. Raises: ModelError.
     """
-    model = _without_negative_sizes(model)
     try:
         return _case(model, _at_shapes(model, inputs or {}), registry, inputs, seed)
     except ModelError:
@@ -59,19 +59,35 @@ def case_of_model(
         raise
 
 
-def _without_negative_sizes(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with open dimensions where its inputs have negative ones, as some exporters write
-    them; itself if it has none.
+def in_calls(cases: Sequence[TestCase], registry: OpRegistry) -> TestCase:
+    """The test case of a model that is called with the inputs of each of these, one after the other
+    (nnfuzz.ir.sizes); without a graph if one of them has none.
+
+    cases: of one model. Raises: ModelError if one compiled program cannot be called so.
     """
-    if all(d.dim_value >= 0 for v in model.graph.input for d in v.type.tensor_type.shape.dim):
-        return model
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    for value in (*copy.graph.input, *copy.graph.value_info, *copy.graph.output):
-        for dim in value.type.tensor_type.shape.dim:
-            if dim.dim_value < 0:
-                dim.Clear()
-    return copy
+    first, named = cases[0], [n for case in cases for n in (*case.inputs, *case.graph.shapes)]
+    if odd := [name for name in named if name_and_copy(name)[1]]:
+        raise ModelError(f"nnfuzz gives the name {odd[0]!r} to a value of a later call")
+    graph, weights, equal = Graph(), dict[str, np.ndarray](), set(first.weights)
+    for case in cases[1:]:
+        own = case.weights
+        equal = {n for n in equal & own.keys() if np.array_equal(own[n], first.weights[n])}
+    if all(case.graph for case in cases):
+        try:
+            parts = [Graph.of(case.graph, registry.get) for case in cases]
+            graph = join_copies(parts, equal)
+        except GraphError as error:
+            raise ModelError(str(error)) from error
+        for k, case in enumerate(cases):
+            weights |= {n if n in equal else at_size(n, k): a for n, a in case.weights.items()}
+    return replace(
+        first,
+        graph=graph.view(),
+        inputs=from_copies(case.inputs for case in cases),
+        weights=weights,
+        expected=from_copies(case.expected for case in cases) if graph.nodes else {},
+        exporter=CALLED_DIRECT,
+    )
 
 
 def checked_interface(
@@ -94,32 +110,21 @@ def checked_interface(
 
 
 def _others(model: onnx.ModelProto, inputs: Arrays | None) -> Iterator[onnx.ModelProto]:
-    """Copies to try when the model cannot be taken: of larger sizes, or with given inputs of one
-    integer as constants, which may choose a branch."""
+    """Copies to try when the model cannot be taken: of larger sizes, but for the first axis and
+    others of its name, which is a batch usually; or with given inputs of one integer as constants,
+    which may choose a branch."""
     if inputs is None:
-        yield from filter(None, (_grown(model, size) for size in LARGER))
+        axes = [own for value in model.graph.input for own in open_dimensions(value)]
+        batches = {name for name, axis in axes if not axis}
+        rest = [name for name, _ in axes if name not in batches]
+        for size in LARGER if rest else ():
+            yield _at_sizes(model, dict.fromkeys(rest, size))
         return
     single = {n: a for n, a in inputs.items() if a.size == 1 and a.dtype.kind in "iub"}
     if single:
         copy = _at_shapes(model, inputs)
         copy.graph.initializer.extend(numpy_helper.from_array(a, n) for n, a in single.items())
         yield copy
-
-
-def _grown(model: onnx.ModelProto, size: int) -> onnx.ModelProto | None:
-    """A copy whose inputs have that size where a dimension is open, but for the first axis and
-    others of its name, which is a batch usually; None without such a dimension."""
-    dims = [info.type.tensor_type.shape.dim for info in model.graph.input]
-    batches = {shape[0].dim_param for shape in dims if shape} - {""}
-    arrays: dict[str, np.ndarray] = {}
-    for info, shape in zip(model.graph.input, dims):
-        sizes = [
-            dim.dim_value or (UNKNOWN_SIZE if dim.dim_param in batches or not axis else size)
-            for axis, dim in enumerate(shape)
-        ]
-        if not all(dim.HasField("dim_value") for dim in shape):
-            arrays[info.name] = np.broadcast_to(np.float32(0), sizes)
-    return _at_shapes(model, arrays) if any(size in a.shape for a in arrays.values()) else None
 
 
 def _case(
@@ -141,7 +146,9 @@ def _case(
     weights = {n: _fit(imported.constants[n], graph, n) for n in graph.weights}
     if inputs is None:
         searched = _searched(graph, weights, seed, model)
-        inputs = {name: _filled(name, declared[name], searched, imported) for name in declared}
+        rest = next(guesses(declared, model, seed, imported.sizes))
+        fixed = {name: a for name, a in imported.constants.items() if name in declared}
+        inputs = {**rest, **fixed, **searched}  # the last ones are those that outputs depend on
     _check_shapes(graph, inputs, imported.constants)
     return TestCase(
         id=ForeignId(seed),
@@ -163,28 +170,29 @@ def _opset(model: onnx.ModelProto) -> int:
 
 
 def _at_shapes(model: onnx.ModelProto, inputs: Arrays) -> onnx.ModelProto:
-    """A copy whose inputs have the shapes of the given arrays, and whose open dimensions of the
-    same names are the same. Maps that a ZipMap makes are the matrix that it reads.
+    """A copy whose inputs have the shapes of the given arrays, each for itself: sizes of one name
+    may differ, as compilers accept.
+    """
+    copy, sizes = _at_sizes(model, {}), dict[str, int]()
+    for value in copy.graph.input:
+        given, dims = inputs.get(value.name), value.type.tensor_type.shape.dim
+        if given is not None and given.ndim == len(dims):
+            for name, axis in list(open_dimensions(value)):
+                sizes[name] = dims[axis].dim_value = given.shape[axis]
+    set_sizes(copy.graph, sizes)
+    return copy
+
+
+def _at_sizes(model: onnx.ModelProto, sizes: Mapping[str, int]) -> onnx.ModelProto:
+    """A copy with sizes for open dimensions of these names. Maps that a ZipMap makes are the matrix
+    that it reads.
     """
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     for value, packed in packing_of(copy.graph.output, copy.graph.node).items():
         if packed.kind is PackingKind.MAPS:
             _as_matrix(copy.graph, value, len(packed.keys))
-    sizes: dict[str, int] = {}
-    for value in copy.graph.input:
-        dims = value.type.tensor_type.shape.dim
-        given = inputs.get(value.name)
-        if given is not None and len(dims) == given.ndim:
-            for dim, size in zip(dims, given.shape):
-                if dim.dim_param:
-                    sizes[dim.dim_param] = size
-                if not dim.HasField("dim_value"):
-                    dim.dim_value = size
-    for value in (*copy.graph.value_info, *copy.graph.output):
-        for dim in value.type.tensor_type.shape.dim:
-            if dim.dim_param in sizes:
-                dim.dim_value = sizes[dim.dim_param]
+    set_sizes(copy.graph, sizes)
     return copy
 
 
@@ -254,7 +262,7 @@ def with_values(model: bytes) -> bytes:
     elements. New outputs have the types that ONNX infers, if any.
     """
     proto = onnx.load_model_from_string(model)
-    graph, types = proto.graph, inferred(proto)
+    graph, types = proto.graph, declared_types(proto)
     live = {value.name for value in graph.input} - {tensor.name for tensor in graph.initializer}
     known = {value.name for value in graph.output}
     for node in graph.node:
@@ -263,37 +271,6 @@ def with_values(model: bytes) -> bytes:
     names = [n for node in graph.node for n in node.output if n in live and n not in known]
     graph.output.extend(types.get(name) or onnx.ValueInfoProto(name=name) for name in names)
     return proto.SerializeToString()
-
-
-def with_outputs(
-    case: TestCase, graph: Graph, names: Sequence[str], values: Arrays
-) -> TestCase | None:
-    """The case with other outputs, in the same model: its nodes, names and dimensions stay.
-
-    graph: the case's. names: values of it, to be outputs. values: what they are, by name. Nodes
-    that none of them needs are left out. None if the main graph does not compute all of them, for
-    it calls functions or was written anew since.
-    """
-    model = onnx.load_model_from_string(case.model)
-    if not {*names} <= {name for node in model.graph.node for name in node.output}:
-        return None
-    own = {**inferred(model), **{value.name: value for value in model.graph.output}}
-    keep_only(model.graph, names)
-    model.graph.output.extend(own.get(name) or _declared(graph, name) for name in names)
-    part = _part(graph, names)
-    return replace(
-        case,
-        graph=part.view(),
-        model=model.SerializeToString(),
-        weights={name: case.weights[name] for name in part.weights},
-        expected={name: values[name] for name in names},
-    )
-
-
-def _declared(graph: Graph, name: str) -> onnx.ValueInfoProto:
-    """A declaration with dtype and rank: sizes may be open in the model, though not here."""
-    type_ = graph.type(name)
-    return helper.make_tensor_value_info(name, type_.dtype.onnx, [None] * len(type_.shape))
 
 
 def _named(model: onnx.ModelProto, node: onnx.NodeProto) -> str:
@@ -331,15 +308,6 @@ def _searched(graph: Graph, weights: Arrays, seed: int, model: onnx.ModelProto) 
         raise NoReference(
             f"{message}; give inputs of your own (--inputs FILE.npz, or inputs=)"
         ) from error
-
-
-def _filled(name: str, spec: TensorSpec, arrays: Arrays, imported: ImportedModel) -> np.ndarray:
-    """An input; zeros where the outputs do not depend on it."""
-    if name in arrays:
-        return arrays[name]
-    if name in imported.constants:  # it decides on shapes
-        return imported.constants[name]
-    return np.zeros([size or 1 for size in spec.shape], spec.dtype)
 
 
 def _check_shapes(graph: Graph, inputs: Arrays, constants: Arrays) -> None:

@@ -23,6 +23,7 @@ from nnfuzz.inputs.search import NotFound, SearchConfig, search
 from nnfuzz.ir.dtypes import DType, plain
 from nnfuzz.ir.graph import Graph
 from nnfuzz.materialize.module import execute, tensors
+from nnfuzz.materialize.pinning import assignments, open_dimensions
 from nnfuzz.operators.carriers import array
 from nnfuzz.operators.families.quantized import REDUCED
 
@@ -33,7 +34,7 @@ every dtype, as exp(-inf) is."""
 MODERATE = SearchConfig(moderate=True)
 """Inputs of the usual kind: a wrong kernel must show, and one check has one set of inputs."""
 SIZES = (2, 1, 32, 224)
-"""Sizes to guess for open dimensions: a batch, words, and pixels."""
+"""Sizes to guess for all open dimensions, after different ones: a batch, words, and pixels."""
 KEPT = 2 / 3
 """The share of the last axis that a mask keeps: padding stands at the end."""
 
@@ -81,21 +82,30 @@ def search_inputs(graph: Graph, weights: Arrays, seed: int) -> Arrays:
 
 
 def guesses(
-    declared: Mapping[str, TensorSpec], model: onnx.ModelProto, seed: int
+    declared: Mapping[str, TensorSpec],
+    model: onnx.ModelProto,
+    seed: int,
+    given: Mapping[str, int] | None = None,
 ) -> Iterator[dict[str, np.ndarray]]:
     """Inputs that may suit a model of which no graph is known: normal floats, small integers, texts
     that occur in the model; open dimensions of several sizes.
+
+    given: sizes of open dimensions by name, for a single guess in which integers are 0.
     """
-    texts = sorted(_texts(model)) or ["a"]
-    for i, (size, (low, high)) in enumerate(itertools.product(SIZES, ((1, 4), (0, 2)))):
-        rng = np.random.default_rng([seed, i])
+    texts, first = sorted(_texts(model)) or ["a"], next(assignments(model.graph))
+    named = {v.name: {axis: n for n, axis in open_dimensions(v)} for v in model.graph.input}
+    options = [first, *(dict.fromkeys(first, size) for size in SIZES)]
+    attempts = itertools.product(options, ((1, 4), (0, 2))) if given is None else [(given, (0, 1))]
+    for number, (sizes, ends) in enumerate(attempts):
+        rng = np.random.default_rng([seed, number])
         drawn: dict[str, np.ndarray] = {}
         for name, spec in declared.items():
-            shape = [size if n is None else n for n in spec.shape]
+            own = {axis: sizes.get(n, 1) for axis, n in named.get(name, {}).items()}
+            shape = [own.get(axis, 1) if n is None else n for axis, n in enumerate(spec.shape)]
             if spec.dtype.kind == "U":
                 drawn[name] = rng.choice(texts, shape)
             elif spec.dtype.kind in "biu":
-                drawn[name] = rng.integers(low, high, shape).astype(spec.dtype)
+                drawn[name] = rng.integers(*ends, shape).astype(spec.dtype)
             else:
                 drawn[name] = rng.standard_normal(shape).astype(spec.dtype)
         yield {name: np.asarray(array) for name, array in drawn.items()}

@@ -95,7 +95,7 @@ def test_not_compared(tmp_path):
     text = "(seq(float[2]) s) => (int64 n) { n = SequenceLength(s) }"
     onnx.save(parser.parse_model(HEAD + text), tmp_path / "sequence.onnx")
     done = check(tmp_path / "sequence.onnx")
-    assert done.returncode == 4 and "'s' is not a tensor of a declared dtype" in done.stdout
+    assert done.returncode == 4 and "'s' is a sequence: nnfuzz feeds" in done.stdout
 
 
 def test_the_report_is_printed_even_if_it_cannot_be_saved(model, tmp_path, monkeypatch):

@@ -15,7 +15,7 @@ import nnfuzz
 from nnfuzz.backend.target import Target
 from nnfuzz.library.model_check import Computed, Output, OutputState, _states
 from nnfuzz.operators.registry import OpRegistry
-from tests.planted import one_node, onnx_runtime
+from tests.planted import one_node, onnx_runtime, stateful
 
 PLUGIN = Path(__file__).with_name("strange.py")
 DIFFERING = Path(__file__).with_name("differing.py")
@@ -241,7 +241,7 @@ def test_sequences_and_texts_are_compared_element_by_element():
     check = nnfuzz.check_model(model, ["onnxruntime"], seed=1)
     assert check.ok and check.verdict == "agree"
     assert {o.name: o.type.partition("[")[0] for o in check.outputs} == {
-        "u": "<U1",
+        "u": "string",
         "len(s)": "int64",
         "s[0]": "float32",
         "s[1]": "float32",
@@ -309,3 +309,23 @@ def test_without_targets_all_installed_compilers_run():
 def test_a_node_says_nothing_of_targets_that_do_not_run():
     right, idle = Computed("a O0", OutputState.RIGHT), Computed("b O0", "exception in import")
     assert _states(Output("y", "float32[2]", 1.0, computed=(right, idle)), ["b O0"]) == "right"
+
+
+def test_each_data_set_is_a_call_of_one_program():
+    model = parsed("(float[n, 3] x) => (float[n, 3] y) { a = Add(x, x)  y = Tanh(a) }")
+    calls = [{"x": np.ones((n, 3), np.float32)} for n in (2, 4, 2)]
+    stored = [{"y": np.tanh(2 * own["x"])} for own in calls[:2]] + [{"y": calls[2]["x"]}]
+    targets = ["onnxruntime/O0", "stateful/O1,keeps=plan_of_the_first_size"]
+    check = nnfuzz.check_model(model, targets, calls, expected=stored, plugins=[stateful.__file__])
+    assert [output.name for output in check.outputs] == ["y", "y_at1", "y_at2"]
+    assert "only at call 2" in str(check) and check.places[0].value == "a_at1"
+    assert "the given outputs y_at2 are wrong" in check.summary()
+
+
+def test_a_constant_that_depends_on_the_sizes_is_another_one_at_each_call():
+    model = parsed(
+        "(float[n] x) => (float[n] y) { s = Shape(x)  o = ConstantOfShape(s)  y = Add(x, o) }"
+    )
+    case = nnfuzz.case_from_onnx(model, [{"x": np.ones(n, np.float32)} for n in (2, 4, 2)])
+    assert [array.shape for array in case.weights.values()] == [(2,), (4,), (2,)]
+    assert nnfuzz.Oracle()(case, case.expected).ok

@@ -33,7 +33,7 @@ from nnfuzz.cli.errors import (
 from nnfuzz.cli.limits import computing
 from nnfuzz.cli.options import FED, MODELS, REPORTED, Backends, Levels, Plugins
 from nnfuzz.cli.progress import phases
-from nnfuzz.corpus.layout import interface, read_tensors
+from nnfuzz.corpus.layout import MODEL, NotTensors, data_set_folders, interface, read_tensors
 from nnfuzz.library.checking import check_model, installed_compilers, parts_at
 from nnfuzz.library.model_check import ModelCheck
 from nnfuzz.testcase.case import ModelError, NoReference
@@ -44,6 +44,7 @@ SECONDS = 600.0
 
 WORST_FIRST = (FINDINGS, FAULT, USAGE, NOT_COMPARED, OK)
 """The exit code of several models is the first of these that one of them has."""
+Arrays = dict[str, np.ndarray]
 FOREIGN = (".pt", ".pth", ".pt2", ".safetensors", ".keras", ".h5", ".tflite", ".mlmodel")
 """Endings of models in other forms, which are no damaged ONNX."""
 
@@ -53,7 +54,7 @@ def check(
         list[Path],
         typer.Argument(
             metavar="MODEL.onnx...",
-            help="The models; or folders with model.onnx in them.",
+            help="The models; or folders with model.onnx, and data sets as ONNX's tests have them.",
             show_default=False,
         ),
     ],
@@ -139,11 +140,11 @@ def check(
     def one(model: Path) -> int:
         """Checks a model, or cuts it; returns the exit code. Raises: UsageError, Unreadable."""
         file = _model_file(model)
-        own = _inputs(inputs, file) if inputs else None
+        calls, expected = _data_sets(model) if not inputs else ([_inputs(inputs, file)], [])
         if cut:
-            _cut(file, cut, own, seed, save or file.parent)
+            _cut(file, cut, next(iter(calls), None), seed, save or file.parent)
             return OK
-        result = _checked(file, own, asked)
+        result = _checked(file, calls, partial(asked, expected=expected))
         if result is None:
             return NOT_COMPARED
         folder = save / file.stem if save and several else save
@@ -178,27 +179,30 @@ def check(
 
 
 def _checked(
-    file: Path, inputs: dict[str, np.ndarray] | None, check: Callable[..., ModelCheck]
+    file: Path, calls: Sequence[Arrays], check: Callable[..., ModelCheck]
 ) -> ModelCheck | None:
     """The result of a check. If no compiler can be asked, it is None and the reason is printed.
-    Raises: UsageError.
+
+    calls: the inputs of each; if the model cannot be called with all of them, the first ones are
+    taken, which is printed. Raises: UsageError.
     """
     limit = SECONDS * (os.cpu_count() or 1)
     try:
         with phases() as watch:
             with computing(limit):
                 read = read_model(file)
-            return check(read, inputs=inputs, watch=watch, reading=computing(limit))
+            return check(read, inputs=calls or None, watch=watch, reading=computing(limit))
     except NoReference as error:
         typer.echo(f"not compared: {file}: {error}")
         return None
     except ModelError as error:
+        if len(calls) > 1:
+            typer.echo(f"note: of {len(calls)} data sets the first one alone is checked: {error}")
+            return _checked(file, calls[:1], check)
         raise UsageError(f"{file}: {error}") from error
 
 
-def _cut(
-    file: Path, node: str, inputs: dict[str, np.ndarray] | None, seed: int, folder: Path
-) -> None:
+def _cut(file: Path, node: str, inputs: Arrays | None, seed: int, folder: Path) -> None:
     """Writes the model up to a node, and the node alone. Raises: UsageError, Unreadable."""
     with computing(SECONDS):
         try:
@@ -214,7 +218,7 @@ def _cut(
 
 def _model_file(path: Path) -> Path:
     """Raises: UsageError, which names the models, for a folder without model.onnx."""
-    file = path / "model.onnx" if path.is_dir() else path
+    file = path / MODEL if path.is_dir() else path
     if path.is_dir() and not file.exists():
         names = sorted(model.name for model in path.glob("*.onnx"))
         there = f"name one of {', '.join(names[:8])} in it" if names else "there is no .onnx file"
@@ -243,7 +247,23 @@ def _targets(texts: Sequence[str], levels: Sequence[str], plugins: Sequence[Path
     return targets
 
 
-def _inputs(path: Path, model: Path) -> dict[str, np.ndarray]:
+def _data_sets(folder: Path) -> tuple[list[Arrays], list[Arrays]]:
+    """The inputs of each data set in the folder of a model, and the outputs where there are any;
+    none where they are no tensors of numbers, which is printed. Raises: Unreadable.
+    """
+    if folder.is_file() or not (sets := data_set_folders(folder)):
+        return [], []
+    try:
+        inputs, outputs = interface(read_bytes(folder / MODEL))
+        fed = [read_tensors(own, "input", inputs) for own in sets]
+        ends = [outputs if any(own.glob("output_*.pb")) else [] for own in sets]
+        return fed, [read_tensors(own, "output", end) for own, end in zip(sets, ends)]
+    except NotTensors as error:
+        typer.echo(f"note: the data sets of {folder} are not read: {error}")
+        return [], []
+
+
+def _inputs(path: Path, model: Path) -> Arrays:
     """The arrays of an archive, or of a folder of ONNX's tests. Raises: UsageError, Unreadable."""
     if not path.exists():
         raise UsageError(f"--inputs {path}: no such file or folder")
