@@ -19,6 +19,7 @@ from nnfuzz.cli.errors import FINDINGS
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.experiment.compilers import examine
 from nnfuzz.findings.folder import FindingError, read_finding, write_finding
+from nnfuzz.materialize.opsets import once
 from nnfuzz.records.finding import Finding, Origin, ReductionFigures
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.producer import Producer
@@ -76,7 +77,7 @@ def test_exporters_are_mixed_unless_one_is_chosen(tmp_path):
     one, two = (sorted((tmp_path / n).rglob("*.*")) for n in ("one", "two"))
     assert [path.read_bytes() for path in one] == [path.read_bytes() for path in two]
     cases = [json.loads(path.read_text()) for path in one if path.name == "nnfuzz.json"]
-    exporters = {case["exporter"].removesuffix("-dynamic") for case in cases}
+    exporters = {once(case["exporter"]) for case in cases}
     assert exporters == {"direct", "torchscript"}
     assert {case["opset"] for case in cases} == {18}
 
