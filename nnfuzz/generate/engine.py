@@ -1,5 +1,5 @@
 """The contract of engines, which generate graphs; and the engines that insert one operator after
-another: direct, concolic and symbolic."""
+another: direct and symbolic."""
 
 from __future__ import annotations
 
@@ -76,15 +76,10 @@ class Engine(Protocol):
 
 @dataclass(frozen=True)
 class Direct:
-    """An engine that decides every size at once.
-
-    eager: whether a first attempt draws numbers and then checks the constraints; if they fail,
-    propagation finds values in the next attempt. Otherwise propagation finds all values.
-    """
+    """An engine that decides every size at once."""
 
     catalog: Catalog
     config: GenerateConfig
-    eager: bool = True
 
     def next(
         self,
@@ -94,8 +89,8 @@ class Direct:
         turns: Sequence[MotifTurn] = (),
     ) -> Generated:
         start = rng.choice(corpus).graph if corpus else None
-        store = DecidedStore(rng, self.config.sizes, self.eager)
-        config = replace(self.config, backward=BACKWARD) if self.eager else self.config
+        store = DecidedStore(rng, self.config.sizes)
+        config = replace(self.config, backward=BACKWARD)
         moves = GraphGrower(self.catalog, config, store, turns)
         moves.grow_from(start, target)
         graph = moves.finish()

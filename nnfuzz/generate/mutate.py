@@ -113,7 +113,7 @@ class _Change:
     def _inserted(self) -> Graph | None:
         """The graph with one node inserted, before a placeholder or after a value."""
         config = replace(self.config, nodes=1, motifs=0.0)
-        moves = GraphGrower(self.catalog, config, DecidedStore(self.rng, config.sizes, eager=True))
+        moves = GraphGrower(self.catalog, config, DecidedStore(self.rng, config.sizes))
         moves.adopt(self.graph)
         moves.grow()
         return moves.finish(self.graph) if len(moves.growth.graph.nodes) == moves.goal else None

@@ -44,8 +44,8 @@ class CaseSettings:
     )
     engine: str = setting(
         "direct",
-        "What makes graphs: direct (sizes are numbers at once), concolic (by propagation), "
-        "symbolic (by solving whole graphs) or mutate (of eight, seven are changes of the first)",
+        "What makes graphs: direct (sizes are numbers at once), symbolic (by solving whole "
+        "graphs) or mutate (of eight, seven are changes of the first)",
         MODELS,
         words("NAME"),
         said="{default}",
