@@ -212,12 +212,6 @@ class Verdict:
         rows = self.mismatches.items()
         return [(t, str(m)) for t, mismatches in rows for m in mismatches or (self.agreement,)]
 
-    @property
-    def comparable_share(self) -> float:
-        """Mean share of comparable elements over all outputs; 1 without outputs."""
-        shares = self.comparable.values()
-        return sum(shares) / len(shares) if shares else 1.0
-
 
 def _percent(share: float) -> str:
     """A share in whole per cent, rounded down, or "less than 1 %"."""

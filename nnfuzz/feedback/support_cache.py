@@ -182,20 +182,20 @@ class SupportCache:
         files = sorted((f for _, f in by_time), key=lambda file: not is_of(file.versions, release))
         return next(iter(files), None)
 
-    def known(self, backend: str, release: str = "") -> tuple[str, Support]:
-        """The backend's version in its newest table, and the union of that version's tables,
-        without exporters. A signature that ran with some exporter counts as supported.
+    def known(self, backend: str, release: str = "") -> Support:
+        """The union of the tables of the backend's version in its newest table, without exporters.
+        A signature that ran with some exporter counts as supported.
 
         release: as for `newest`.
         """
         newest, merged = self.newest(backend, release), Support(backend)
         if newest is None:
-            return "", merged
+            return merged
         for _, file in sorted(self._files(backend)):
             for key, entry in file.entries.items() if file.versions == newest.versions else ():
                 if entry.status == OK or key.signature not in merged.entries:
                     merged.entries[key.signature] = entry
-        return newest.versions.get(backend, ""), merged
+        return merged
 
     def _files(self, backend: str) -> Iterator[tuple[Path, SupportFile]]:
         for path in self.folder.glob(f"support-{backend}-*.json"):

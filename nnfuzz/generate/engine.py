@@ -39,17 +39,14 @@ class Kept:
 
 @dataclass(frozen=True)
 class Generated:
-    """A generated concrete graph, with its cost.
+    """A generated concrete graph.
 
-    solver_checks: Z3 checks. attempts: tried insertions. motifs: names of the motifs in it; a near
-    miss has "~" and its kind after the name. resizable: the graph before it became concrete, if the
-    engine had such a graph. known: tensors of values that are the same as in the graph that
-    generation started from.
+    motifs: names of the motifs in it; a near miss has "~" and its kind after the name. resizable:
+    the graph before it became concrete, if the engine had such a graph. known: tensors of values
+    that are the same as in the graph that generation started from.
     """
 
     graph: Graph
-    solver_checks: int = 0
-    attempts: int = 0
     motifs: tuple[str, ...] = ()
     resizable: Resizable | None = None
     known: Mapping[str, Any] = field(default_factory=dict)
@@ -96,7 +93,7 @@ class Direct:
         graph = moves.finish()
         if start:
             splice(graph, start.values, moves.draw)
-        return Generated(graph, 0, moves.attempts, tuple(moves.planted))
+        return Generated(graph, tuple(moves.planted))
 
 
 class Symbolic:
@@ -126,5 +123,4 @@ class Symbolic:
                 splice(graph, start.values, draw)
             else:
                 resizable = Resizable(symbolic, session.constraints, session.env, config.sizes)
-            made = session.checks, moves.attempts, tuple(moves.planted)
-            return Generated(graph, *made, resizable)
+            return Generated(graph, tuple(moves.planted), resizable)

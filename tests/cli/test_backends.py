@@ -11,7 +11,7 @@ import pytest
 
 from nnfuzz.backend.releases import known_release
 from nnfuzz.cli.commands import backends
-from nnfuzz.cli.commands.ops import HEADINGS, operator_facts, rich_table
+from nnfuzz.cli.commands.ops import HEADINGS, operator_facts
 from nnfuzz.feedback.support_cache import is_of
 from nnfuzz.operators.registry import OpRegistry
 from tests.cli.test_command_line import HOSTILE
@@ -108,18 +108,6 @@ def test_facts_tell_types_and_ranks():
     assert list(found) == ["Cast", "MatMul", "Where"]
     assert found["Where"]["dtypes"].startswith("bool; ")
     assert "->" in found["Cast"]["dtypes"]
-
-
-def test_a_narrow_terminal_shows_whole_names():
-    from rich.console import Console
-
-    found = operator_facts(OpRegistry.load().select(["BatchNormalization"]).specs())
-    for width, heading in ((60, False), (160, True)):
-        console = Console(width=width)
-        with console.capture() as capture:
-            console.print(rich_table(found, width))
-        assert "BatchNormalization" in capture.get()
-        assert ("dtypes" in capture.get()) == heading
 
 
 @pytest.mark.parametrize(

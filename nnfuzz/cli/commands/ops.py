@@ -72,9 +72,14 @@ def _show_operators(plugins: list[Path]) -> None:
     """Prints the table. Raises: UsageError."""
     specs = load_operators(plugins).specs()
     operators = operator_facts(specs, Judgements.kept_in(cache_folder()))
-    console = terminal()
-    console.print(rich_table(operators, console.width))
-    print(f"{len(operators)} operators, {sum(o.signatures for o in operators)} signatures")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in HEADINGS:
+        least = _WRAPPED.get(heading)
+        table.add_column(heading, no_wrap=least is None, min_width=least)
+    for facts in operators:
+        table.add_row(*facts.cells)
+    terminal().print(table)
+    print(f"{len(operators)} operators, {sum(len(o.keys) for o in operators)} signatures")
 
 
 def _show_support(name: str, plugins: list[Path]) -> None:
@@ -185,7 +190,6 @@ def _selected(registry: OpRegistry, names: Sequence[str]) -> OpRegistry:
 # -- tables --------------------------------------------------------------------------------
 
 HEADINGS = ("operator", "opset", "ranks", "dtypes")
-NARROW = 100  # columns of a terminal that HEADINGS do not fit into
 _WRAPPED = {"ranks": 8, "dtypes": 22}
 """Headings of columns that may wrap in a terminal, and their least widths."""
 
@@ -193,12 +197,11 @@ _WRAPPED = {"ranks": 8, "dtypes": 22}
 @dataclass(frozen=True)
 class OperatorFacts:
     """One operator. cells: in the order of HEADINGS. keys: the written signatures that some opset
-    admits. signatures: the number of all its signatures.
+    admits.
     """
 
     cells: tuple[str, ...]
     keys: tuple[str, ...]
-    signatures: int
 
 
 def operator_facts(
@@ -212,7 +215,7 @@ def operator_facts(
         legal = legal_signatures(spec, judgements)
         keys = {signature_key(spec, *signature) for signature in legal}
         cells = (spec.name, f"{spec.since}+", _ranks(spec), _dtypes(spec, legal))
-        facts.append(OperatorFacts(cells, tuple(sorted(keys)), len(spec.signatures())))
+        facts.append(OperatorFacts(cells, tuple(sorted(keys))))
     judgements.save()
     return facts
 
@@ -235,14 +238,3 @@ def _dtypes(spec: type[OpSpec], signatures: Sequence[SignatureTypes]) -> str:
 def _names(dtypes: Iterable[DType]) -> str:
     named = set(dtypes)
     return " ".join(dtype.value for dtype in DType if dtype in named)
-
-
-def rich_table(operators: Iterable[OperatorFacts], width: int) -> Table:
-    """The table for a terminal of `width` columns; a narrow one shows names only."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    own = HEADINGS if width >= NARROW else HEADINGS[:1]
-    for heading in own:
-        table.add_column(heading, no_wrap=heading not in _WRAPPED, min_width=_WRAPPED.get(heading))
-    for facts in operators:
-        table.add_row(*facts.cells[: len(own)])
-    return table
