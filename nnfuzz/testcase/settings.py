@@ -109,6 +109,22 @@ class CaseSettings:
         usual=0.25,
         said="{usual}, 0 with invalid",
     )
+    slow: float = setting(
+        0.0,
+        "Share of the tests with larger tensors whose programs are timed by turns: a finding is a "
+        "level that takes 30 times the CPU of the least optimised one, or of the model in float32",
+        MODELS,
+        SHARE,
+        usual=0.005,
+    )
+    leak: float = setting(
+        0.0,
+        "Share of the tests whose programs are called some hundred times: a finding is one whose "
+        "resident memory grows in each hundred",
+        MODELS,
+        SHARE,
+        usual=0.005,
+    )
     quantize: float = setting(
         0.0,
         "Share of the models that are quantised: pairs of QuantizeLinear and DequantizeLinear, "

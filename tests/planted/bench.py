@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -72,13 +71,6 @@ class Score:
     misses: list[Miss] = field(default_factory=list)
     alarms: list[str] = field(default_factory=list)
 
-    def to_json(self) -> dict[str, Any]:
-        change = self.change
-        data = {k: v for k, v in vars(self).items() if k not in ("change", "misses")}
-        misses = [asdict(miss) for miss in self.misses]
-        return {"name": change.name, "kind": change.kind, "text": change.text, **data,
-                "misses": misses}  # fmt: skip
-
 
 @dataclass
 class Bench:
@@ -102,12 +94,11 @@ class Bench:
         self.producer = Producer(self.seed, self.config)
         self.scores = {change.name: Score(change) for change in self.changes}
 
-    def run(self, models: int, report: Callable[[int], None] = lambda done: None) -> None:
+    def run(self, models: int) -> None:
         """Until that many models have been judged."""
         index = 0
         while self.models < models:
-            if self.step(index) is not None:
-                report(self.models)
+            self.step(index)
             index += 1
 
     def step(self, index: int) -> TestCase | None:
