@@ -96,11 +96,12 @@ class Direct:
         return Generated(graph, tuple(moves.planted))
 
 
+@dataclass(frozen=True)
 class Symbolic:
     """An engine that keeps sizes symbolic, so that a later node can still change earlier ones."""
 
-    def __init__(self, catalog: Catalog, config: GenerateConfig) -> None:
-        self.catalog, self.config = catalog, config
+    catalog: Catalog
+    config: GenerateConfig
 
     def next(
         self,

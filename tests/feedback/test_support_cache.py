@@ -24,6 +24,7 @@ from nnfuzz.feedback.support_cache import (
     SupportFile,
     claims_of,
     declined,
+    tables_of,
     write_table,
 )
 from nnfuzz.ir.support_key import SupportKey
@@ -114,6 +115,7 @@ def test_a_campaign_begins_with_the_table_of_the_nearest_release(tmp_path, monke
     nearest = {"1.2.0": "Add", "1.9": "Add", "1.10": "Where", "1.11": "Where", "0.9": "Add"}
     for release, name in nearest.items():
         assert [*claims_of(adapter, {"toy": release})] == [key(name)]
+        assert bool(tables_of(adapter, {"toy": release})[0]) == (release != "0.9")
 
 
 def test_tables_of_adapters_hold_refusals_alone():

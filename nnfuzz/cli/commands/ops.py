@@ -74,8 +74,7 @@ def _show_operators(plugins: list[Path]) -> None:
     operators = operator_facts(specs, Judgements.kept_in(cache_folder()))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for heading in HEADINGS:
-        least = _WRAPPED.get(heading)
-        table.add_column(heading, no_wrap=least is None, min_width=least)
+        table.add_column(heading, no_wrap=heading in HEADINGS[:2])
     for facts in operators:
         table.add_row(*facts.cells)
     terminal().print(table)
@@ -190,15 +189,11 @@ def _selected(registry: OpRegistry, names: Sequence[str]) -> OpRegistry:
 # -- tables --------------------------------------------------------------------------------
 
 HEADINGS = ("operator", "opset", "ranks", "dtypes")
-_WRAPPED = {"ranks": 8, "dtypes": 22}
-"""Headings of columns that may wrap in a terminal, and their least widths."""
 
 
 @dataclass(frozen=True)
 class OperatorFacts:
-    """One operator. cells: in the order of HEADINGS. keys: the written signatures that some opset
-    admits.
-    """
+    """One operator. cells: in the order of HEADINGS. keys: signatures that some opset admits."""
 
     cells: tuple[str, ...]
     keys: tuple[str, ...]
