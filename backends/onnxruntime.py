@@ -38,6 +38,7 @@ from nnfuzz.backend.target import DEFAULT, Pipeline
 
 from .issue_forms import ONNX_RUNTIME
 from .onnxruntime_options import (
+    BOUND,
     EXACT,
     FREE,
     OFF,
@@ -125,6 +126,11 @@ _FIXED = """\
             options.add_free_dimension_override_by_name(name, size)
         session = ort.InferenceSession({model}, options, providers={providers}{off})
 """
+_BOUND = f"""\
+    call = _bound(session) if {BOUND!r} in steps and {FREE!r} not in steps else None
+    if call:
+        return call(inputs)
+"""
 _RUN = """    return dict(zip(names, session.run(names, inputs)))
 """
 _RUN_FOREIGN = """    values = {name: to_ort(array) for name, array in inputs.items()}
@@ -189,6 +195,7 @@ class OnnxRuntime(Backend):
     overrides = OVERRIDES
     repro_model = "model"  # expression for the model in a repro script
     issue_form: ClassVar[IssueForm | None] = ONNX_RUNTIME
+    threads = True
     preload: ClassVar[tuple[str, ...]] = ("onnxruntime",)
     # Releases since 1.29 would report every model to Microsoft, and leave a file .ses behind.
     environment: ClassVar = {"ORT_DISABLE_TELEMETRY": "1"}
@@ -236,7 +243,10 @@ class OnnxRuntime(Backend):
         steps = Pipeline.parse(level).steps
         plain = self._session(module, level, passes)
         ends = (*plain.get_inputs(), *plain.get_outputs())
-        once = _run_foreign if any(value.type in _FOREIGN for value in ends) else _run
+        foreign = any(value.type in _FOREIGN for value in ends)
+        if BOUND in steps and FREE not in steps and not foreign and (program := _bound(plain)):
+            return program
+        once = _run_foreign if foreign else _run
 
         def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
             session = plain
@@ -340,8 +350,16 @@ class OnnxRuntime(Backend):
         if FREE in steps:
             used.append(free_sizes)
             parts["fixed"] = _FIXED.format(**parts, providers=self._providers())
-        script = self._written(parts) + (_RUN_FOREIGN if foreign else _RUN)
-        sources = ("from typing import Any\n", *map(inspect.getsource, used), script)
+        script = self._written(parts)
+        if BOUND in steps and not foreign:
+            used.append(_bound)
+            script += _BOUND
+        script += _RUN_FOREIGN if foreign else _RUN
+        sources = (
+            "from typing import Any\n",
+            *map(inspect.getsource, used),
+            script,
+        )
         return "\n\n".join(sources)
 
     def _script(self) -> str:
@@ -374,6 +392,41 @@ def _kind(error: CompilerError, subject: str) -> ComplaintKind:
 def _run(session: Any, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(names, inputs)))
+
+
+def _bound(session: Any) -> Any:
+    """A program that keeps its inputs, and outputs of known shapes, in buffers of the caller, which
+    all calls of a thread use; None where an end is no tensor of numbers.
+    """
+    import threading
+
+    import onnxruntime as ort
+
+    outputs = session.get_outputs()
+    types = [end.type for end in (*session.get_inputs(), *outputs)]
+    if any("string" in kind or not kind.startswith("tensor") for kind in types):
+        return None
+    of_thread = threading.local()
+
+    def call(inputs: dict[str, Any]) -> dict[str, Any]:
+        binding, held = vars(of_thread).setdefault("buffers", (session.io_binding(), {}))
+        before = binding.get_outputs() if held else [None] * len(outputs)
+        for end, value in zip(outputs, before):
+            if value and all(isinstance(size, int) for size in end.shape):
+                binding.bind_ortvalue_output(end.name, value)
+            else:
+                binding.bind_output(end.name)
+        for name, array in inputs.items():
+            if name in held and held[name].shape() == [*array.shape]:
+                held[name].update_inplace(array)
+            else:
+                held[name] = ort.OrtValue.ortvalue_from_numpy(array.copy())
+            binding.bind_ortvalue_input(name, held[name])
+        session.run_with_iobinding(binding)
+        results = [value.copy() for value in binding.copy_outputs_to_cpu()]
+        return dict(zip([end.name for end in outputs], results))
+
+    return call
 
 
 def _run_foreign(session: Any, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -48,6 +48,7 @@ _TRANSFORMERS = (
     *("BiasSkipLayerNormFusion", "FastGeluFusion", "MatMulNBitsFusion", "DQMatMulNBitsFusion"),
 )
 _SWITCHES = {
+    "buffers": ("bound",),
     "enable_mem_pattern": ("0",),
     "enable_mem_reuse": ("0",),
     "enable_cpu_mem_arena": ("0",),
@@ -69,7 +70,7 @@ STEPS = (
     *(f"no-{name}" for name in (*_RULES, *_TRANSFORMERS)),
     *(f"{name}={value}" for name, values in _SWITCHES.items() for value in values),
 )
-FREE = "free_dimensions=given"
+FREE, BOUND = "free_dimensions=given", "buffers=bound"
 _MOST_OFF, _MOST_SWITCHES = 4, 3
 """Most steps of a pipeline: enough for combinations, and few enough for one line."""
 
@@ -107,7 +108,7 @@ def configure(options: Any, steps: Any) -> None:
         elif name == "layout":
             levels, usual = type(options.graph_optimization_level), options.graph_optimization_level
             options.graph_optimization_level = getattr(levels, "ORT_ENABLE_LAYOUT", usual)
-        elif hasattr(options, name):  # not free_dimensions or use_tf32
+        elif hasattr(options, name):  # not free_dimensions, buffers or use_tf32
             setattr(options, name, int(value) if name.endswith("threads") else value == "1")
 
 

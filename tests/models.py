@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from onnx import TensorProto, helper
 
+from nnfuzz.backend.complaint import ComplaintKind, Stage, described
+from nnfuzz.backend.contract import files_of
+
 
 def chain(*operators: str, shape: tuple[int | str, ...] = (2, 3), about: str = "") -> bytes:
     """x -> one operator behind the other -> y, all of float32. about: the doc_string."""
@@ -14,3 +17,9 @@ def chain(*operators: str, shape: tuple[int | str, ...] = (2, 3), about: str = "
     opsets = [helper.make_opsetid("", 21)]
     made = helper.make_model(graph, opset_imports=opsets, ir_version=10, doc_string=about)
     return made.SerializeToString()
+
+
+def is_refusal(backend, error, stage=Stage.COMPILE):
+    """Whether a compiler's error says that it does not implement a model."""
+    text = described(error, stage, files_of(type(backend)))
+    return backend.complaint(text).kind is ComplaintKind.UNSUPPORTED

@@ -44,7 +44,6 @@ ONLY_PARSED = {
     "nnfuzz bisect": "installs releases from the network",
     "nnfuzz bugs check onnxsim": "asks the package index; tests/bugs has environments of its own",
     "nnfuzz merge": "tests/campaign/test_merging.py has parts of a campaign",
-    "nnfuzz serve": "serves until Ctrl-C; tests/findings has its pages",
     "scripts/fuzz": "makes .venv; it hands its arguments to `nnfuzz fuzz`, which is run",
     "scripts/test": "makes .venv and runs these tests",
 }

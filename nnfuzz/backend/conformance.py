@@ -15,7 +15,7 @@ import random
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from nnfuzz.backend.target import DEFAULT, ONNX, Pipeline
 from nnfuzz.base.programs import run_program
 from nnfuzz.base.text import one_line
 from nnfuzz.ir.dtypes import DType, is_floating
+from nnfuzz.ir.sizes import by_copy, from_copies
 
 OPSET, IR_VERSION = 21, 10
 _DRAWN = 5  # pipelines that are tried
@@ -208,7 +209,8 @@ def _check_versions(runner: BackendRunner) -> None:
 
 def _check_pipelines(runner: BackendRunner, probe: ConformanceProbe) -> None:
     """A drawn pipeline depends on the seed alone, has known steps, and changes no results. The
-    level DEFAULT runs, and with all that makes it exact it changes no results either.
+    level DEFAULT runs, and with all that makes it exact it changes no results either. Nor does the
+    way in which a program is called three times (Backend.ways).
     """
     steps, usual = runner.backend.given_away(), Pipeline(DEFAULT)
     pipelines = [usual, Pipeline(DEFAULT, steps)] if steps else []
@@ -225,6 +227,13 @@ def _check_pipelines(runner: BackendRunner, probe: ConformanceProbe) -> None:
         assert outcome.ok, f"{where}: {outcome.kind} at {outcome.stage}: {outcome.message}"
         if outcome.stage is Stage.EXECUTE and own != usual:
             _check_outputs(where, probe, outcome, outcome)
+    levels = [f"{runner.backend.levels[-1]}+{way}" for way in runner.backend.ways()]
+    for outcome in runner.run(probe.model, from_copies([probe.inputs] * 3), levels):
+        where = f"{runner.name} at {outcome.level}, model {probe.name!r} called three times"
+        assert outcome.ok, f"{where}: {outcome.kind} at {outcome.stage}: {outcome.message}"
+        for part in by_copy(outcome.outputs or {}):
+            call = replace(outcome, outputs=part)
+            _check_outputs(where, probe, call, call)
 
 
 def _reason(outcome: Outcome) -> str:

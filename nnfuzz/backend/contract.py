@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
+import itertools
 import linecache
 import random
 import sys
@@ -45,13 +46,21 @@ from nnfuzz.backend.causes import states_limit
 from nnfuzz.backend.complaint import (
     CompilerError,
     Complaint,
-    ComplaintKind,
     Stage,
-    described,
     read_complaint,
 )
 from nnfuzz.backend.interface import Arrays, ModelFile, OnnxModel, TensorSpec, check_inputs
-from nnfuzz.backend.target import CPU, DEFAULT, EXPORTED, MODULE, ONNX, Pipeline, Target
+from nnfuzz.backend.target import (
+    CPU,
+    DEFAULT,
+    EXPORTED,
+    MODULE,
+    ONNX,
+    THREADS,
+    TURNS,
+    Pipeline,
+    Target,
+)
 from nnfuzz.base.external_data import names_files
 from nnfuzz.base.packed_values import Packing, PackingError, elements, packed, unpacked
 from nnfuzz.base.reading import MOST, Unreadable
@@ -238,6 +247,8 @@ class Backend(ABC):
     """What the adapter sets at every level and the compiler's users do not. If some are `exact`,
     `build` also gets the level DEFAULT: the most optimised one without these, as users have it; and
     DEFAULT with some of them as steps behind it."""
+    threads: ClassVar[bool] = False
+    """Whether several threads may call one program at the same time."""
     validates: ClassVar[bool] = True
     """Whether it promises to refuse models that are not valid; if not, it is no fault of it to take
     one."""
@@ -363,6 +374,11 @@ class Backend(ABC):
         return None
 
     @classmethod
+    def ways(cls) -> tuple[str, ...]:
+        """The steps that say how a program is called, which all backends have beside `steps`."""
+        return (TURNS, THREADS) if cls.threads else (TURNS,)
+
+    @classmethod
     def given_away(cls) -> tuple[str, ...]:
         """The steps that make the level DEFAULT exact; none if the backend has no such level. A
         backend with a baseline is no compiler, and has none.
@@ -379,6 +395,7 @@ class Backend(ABC):
         """Raises: OptionError unless it is a level, or one with some of `steps` behind it."""
         pipeline = Pipeline.parse(text)
         steps = cls.given_away() if pipeline.level == DEFAULT else cls.steps
+        steps = (*steps, *cls.ways())
         for kind, name, known in (
             ("level", pipeline.level, cls.with_default()),
             *(("step", step, steps) for step in pipeline.steps),
@@ -392,7 +409,8 @@ class Backend(ABC):
     def having(cls, levels: Iterable[str]) -> tuple[str, ...]:
         """Those of some levels that the backend has, the least optimised first."""
         wanted = list(dict.fromkeys(levels))
-        drawn = [p for p in map(Pipeline.parse, wanted) if p.steps and {*p.steps} <= {*cls.steps}]
+        steps = {*cls.steps, *cls.ways()}
+        drawn = [p for p in map(Pipeline.parse, wanted) if p.steps and {*p.steps} <= steps]
         kept = [str(p) for p in drawn if p.level in cls.levels]
         return (*(level for level in cls.with_default() if level in wanted), *kept)
 
@@ -506,14 +524,6 @@ class Backend(ABC):
         """
         return None
 
-    def is_unsupported(self, error: BaseException, stage: Stage) -> bool:
-        """Whether the error is the compiler's own statement that it does not implement this.
-
-        Default: if `complaint` says so.
-        """
-        text = described(error, stage, files_of(type(self)))
-        return self.complaint(text).kind is ComplaintKind.UNSUPPORTED
-
     def repro(self) -> str | None:
         """Source of `def run(model, inputs, level)` for bug reports, None if there is none.
 
@@ -561,24 +571,30 @@ class Backend(ABC):
         without: passes to switch off, with `build_without`.
         """
         self.check_level(level)
-        if without:
-            program = self.build_without(imported.module, level, without)
-        else:
-            program = self.build(imported.module, level)
-        if not callable(program):
-            raise AdapterError(
-                f"{self.name}: build() returned {type(program).__name__}, which cannot be called"
-            )
-        return Executable(self.name, imported, program)
+        pipeline, programs = Pipeline.parse(level), list[Program]()
+        given = imported.module, str(pipeline.built)
+        for _ in range(2 if pipeline.way == TURNS else 1):
+            program = self.build_without(*given, without) if without else self.build(*given)
+            if not callable(program):
+                kind = type(program).__name__
+                raise AdapterError(f"{self.name}: build() returned {kind}, which cannot be called")
+            programs.append(program)
+        turns = itertools.cycle(programs)
+        called = programs[0] if len(programs) == 1 else lambda inputs: next(turns)(inputs)
+        return Executable(self.name, imported, called, at_once=pipeline.way == THREADS)
 
 
 @dataclass(frozen=True)
 class Executable:
-    """A compiled program that checks its inputs and outputs."""
+    """A compiled program that checks its inputs and outputs.
+
+    at_once: whether threads make all of several calls at the same time.
+    """
 
     backend: str
     imported: Imported
     program: Program
+    at_once: bool = False
 
     def __call__(self, inputs: Arrays) -> dict[str, np.ndarray]:
         """Runs the program on private copies of the inputs.

@@ -149,9 +149,15 @@ class BackendRunner:
         """Whether a test case is in hand."""
         return self.sandbox.busy
 
-    def draw_pipeline(self, rng: random.Random) -> Pipeline | None:
-        """See Backend.draw_pipeline."""
-        return self._made.draw_pipeline(rng)
+    def draw_pipeline(self, rng: random.Random, several: bool = False) -> Pipeline | None:
+        """See Backend.draw_pipeline. several: whether the model is called several times: every
+        second pipeline then says in which way.
+        """
+        drawn = self._made.draw_pipeline(rng)
+        if not several or rng.random() < 0.5:
+            return drawn
+        plain = drawn or Pipeline(self.backend.default_levels()[-1])
+        return Pipeline(plain.level, (*plain.steps, rng.choice(self.backend.ways())))
 
     def submit(self, job: RunLevels, form: str = "", seconds: float = math.inf) -> None:
         """Starts a test case at the levels of the job (none: the backend's default pair).

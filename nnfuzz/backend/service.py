@@ -6,10 +6,12 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from threading import Barrier
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,7 +52,7 @@ from nnfuzz.backend.outcome import (
     WriteCode,
 )
 from nnfuzz.backend.registry import BackendSpec
-from nnfuzz.backend.target import ONNX, Target
+from nnfuzz.backend.target import ONNX, Pipeline, Target
 from nnfuzz.base.reading import JsonObject
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.sizes import by_copy, from_copies
@@ -111,7 +113,8 @@ class BackendService(Service):
     @does(ListPasses)
     def passes(self, job: ListPasses, report: Report) -> list[str]:
         imported = self._imported(job.model)  # kept: a compiler may still read from its file
-        return list(getattr(self._backend, job.which)(imported.module, job.level))
+        level = str(Pipeline.parse(job.level).built)
+        return list(getattr(self._backend, job.which)(imported.module, level))
 
     @does(WriteCode)
     def code(self, job: WriteCode, report: Report) -> str:
@@ -301,16 +304,11 @@ class BackendService(Service):
         text = described(error, stage, files_of(type(self._backend)))
         complaint, kind = self._backend.complaint(text), OutcomeKind.EXCEPTION
         message, over = text.message, False
-        if type(self._backend).is_unsupported is Backend.is_unsupported:  # it would ask that again
-            unsupported = complaint.kind is ComplaintKind.UNSUPPORTED
-        else:
-            unsupported = self._backend.is_unsupported(error, stage)
-        if lacking := reads_as_lacking(message):
+        if reads_as_lacking(message):
             message = f"{LACKING}: {message}"
-        if unsupported or lacking:
-            kind, complaint = OutcomeKind.UNSUPPORTED, complaint.of_kind(ComplaintKind.UNSUPPORTED)
-        elif complaint.kind is ComplaintKind.UNSUPPORTED:
-            complaint = complaint.of_kind(ComplaintKind.ERROR)
+            complaint = complaint.of_kind(ComplaintKind.UNSUPPORTED)
+        if complaint.kind is ComplaintKind.UNSUPPORTED:
+            kind = OutcomeKind.UNSUPPORTED
         if kind is OutcomeKind.EXCEPTION and reads_as_out_of_memory(message):
             kind, message, over = OutcomeKind.CRASH, f"{MEMORY_LIMIT}: {message}", True
         elif self._job.invalid and kind is OutcomeKind.EXCEPTION:
@@ -394,9 +392,19 @@ def _limited(
 
 def _runs(program: Executable, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The outputs of a program. If the inputs are those of several calls (nnfuzz.ir.sizes), it is
-    called one time after the other, and the outputs are read once all calls are over: a later call
-    may not change earlier results.
+    called one time after the other, or by threads at the same time, and the outputs are read once
+    all calls are over: a later call may not change earlier results.
     """
     if inputs.keys() == program.imported.inputs.keys():
         return program({**inputs})
-    return from_copies(program(part) for part in by_copy(inputs))
+    parts = by_copy(inputs)
+    if not program.at_once:
+        return from_copies(map(program, parts))
+    together = Barrier(len(parts))
+
+    def call(part: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        together.wait()
+        return program(part)
+
+    with ThreadPoolExecutor(len(parts)) as threads:
+        return from_copies(threads.map(call, parts))

@@ -19,6 +19,12 @@ from urllib.parse import unquote
 CPU, DIRECT = "cpu", "direct"
 DEFAULT = "default"
 """The level of a compiler as its users have it (nnfuzz.backend.contract.Backend.overrides)."""
+TURNS, THREADS = "call=turns", "call=threads"
+WAYS = {
+    TURNS: "two programs of it are alive and take turns",
+    THREADS: "threads make all calls at the same time",
+}
+"""Steps that say how a model is called several times, and what they mean."""
 ONNX, MODULE, EXPORTED = "onnx", "module", "exported"
 """The forms that backends read; a target's form names all but the first (nnfuzz.backend.modules).
 """
@@ -57,6 +63,16 @@ class Pipeline:
     def options(self) -> tuple[str, ...]:
         """The steps that are no passes."""
         return tuple(step for step in self.steps if "=" in step)
+
+    @property
+    def way(self) -> str:
+        """The step that says how the program is called; "" if no step does."""
+        return next((step for step in self.steps if step in WAYS), "")
+
+    @property
+    def built(self) -> Pipeline:
+        """The pipeline that the compiler builds: without the step that says how it is called."""
+        return Pipeline(self.level, tuple(step for step in self.steps if step != self.way))
 
     @property
     def brief(self) -> str:

@@ -37,6 +37,7 @@ from nnfuzz.experiment.judge import unknown_outputs
 from nnfuzz.experiment.lane import Lane
 from nnfuzz.experiment.result import FAULT, Judging, Plan, Result, Run
 from nnfuzz.findings.reducer_service import ReduceFinding
+from nnfuzz.materialize.opsets import is_called
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.rows import EventRow, HangRow, ReductionRow
 from nnfuzz.sandbox import worker
@@ -195,7 +196,7 @@ class LaneService(Service):
             Run(
                 name,
                 case,
-                tuple(order.levels.get(name, ())) or self._levels(name, order.test),
+                tuple(order.levels.get(name, ())) or self._levels(name, order.test, case),
                 seconds=seconds,
                 compares=alone,
             )
@@ -215,7 +216,7 @@ class LaneService(Service):
         """Signatures that are confirmed, or known to the user; a probe knows the latter alone."""
         return self._epoch.ignored if isinstance(order.test, Probe) else self._epoch.known
 
-    def _levels(self, name: str, test: TestId) -> tuple[str, ...]:
+    def _levels(self, name: str, test: TestId, case: TestCase) -> tuple[str, ...]:
         """The levels that a test runs at: a pipeline that is drawn for it takes the place of the
         most optimised one. A function of the settings and the test.
         """
@@ -224,7 +225,7 @@ class LaneService(Service):
         if not isinstance(test, Numbered):
             return levels
         rng = self._config.drawing(test.index, runner.spec.name)
-        if drawn := runner.draw_pipeline(rng) if rng else None:
+        if drawn := runner.draw_pipeline(rng, is_called(case.exporter)) if rng else None:
             levels = (*(levels[:-1] or levels), str(drawn))
         usual = self._config.at_default(test.index) and runner.backend.given_away()
         return (*levels, DEFAULT) if usual else levels

@@ -315,6 +315,7 @@ class Session:
         test, in models of many operators; returns what it refuses, with the reasons.
         """
         config = self.config
+        self.observer.note(f"{label}: has no table of what it refuses, so it is asked first")
         (runner,) = (own for own in self.runners if own.name == label)
         level = (config.levels or runner.backend.default_levels())[0]
         until = time.monotonic() + config.first_seconds

@@ -47,7 +47,6 @@ COMMANDS = {
     "reduce": ("findings.reduce", "Reduce a finding to the smallest model that fails alike."),
     "bisect": ("findings.bisect", "Name the release with which a finding came or went."),
     "report": ("fuzz.report", "Write a campaign as one self-contained HTML page."),
-    "serve": ("fuzz.serve", "Show a campaign in the browser while it runs."),
     "metrics": ("models.metrics", "Count how diverse models are, also those of other tools."),
     "file": ("findings.file", "Print a finding as an issue in the form of a tracker."),
     "show": ("models.show", "Print the graph of a finding or of any ONNX model, or draw it."),

@@ -25,6 +25,7 @@ from nnfuzz.backend.target import (
     minimal,
     simpler,
 )
+from nnfuzz.materialize.opsets import once
 
 PYTORCH = Target("pytorch")
 """Native PyTorch, which computes the graph itself and is compared with the envelope as well."""
@@ -199,7 +200,7 @@ def _form(states: Mapping[Target, State], right: Target, wrong: Target) -> Blame
         evidence = f"{sentence}; {other} is right on the same form"
         return Blame(Coordinate.COMPILER, other, wrong, evidence)
     # A form that nnfuzz itself writes is trusted, rewritten or not.
-    if base_form(wrong.form) in (DIRECT, MODULE, EXPORTED):
+    if once(base_form(wrong.form)) in (DIRECT, MODULE, EXPORTED):
         return Blame(Coordinate.COMPILER, right, wrong, sentence)
     return Blame(Coordinate.FORM, right, wrong, sentence)
 

@@ -17,7 +17,7 @@ from nnfuzz.base.files import write_atomically
 from nnfuzz.base.reading import Json, JsonObject, Unreadable
 from nnfuzz.base.untrusted import making_sense
 from nnfuzz.corpus.layout import LICENSE, Entry, test_name, write_test
-from nnfuzz.findings.repro import program_of
+from nnfuzz.findings.repro import compiled_once, program_of
 from nnfuzz.findings.text import Quoted, environment
 from nnfuzz.records.observer import Note
 from nnfuzz.testcase.case import NotProduced
@@ -176,7 +176,7 @@ def models_under_pytest(registry: BackendRegistry, spec: BackendSpec | None, not
 
 def _rendered(compiler: str, program: str, backend: type[Backend]) -> str:
     template = environment().get_template("test_models.py.jinja")
-    source = Quoted(program.strip("\n") + "\n")
+    source = Quoted(compiled_once(program).strip("\n") + "\n")
     levels = list(backend.default_levels())
     return template.render(
         compiler=compiler, program=source, levels=levels, loads_files=backend.loads_files

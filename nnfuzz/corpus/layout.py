@@ -35,7 +35,7 @@ from nnfuzz.base.untrusted import (
 )
 from nnfuzz.ir.sizes import by_copy, from_copies
 from nnfuzz.ir.view import GraphView
-from nnfuzz.materialize.opsets import DYNAMIC
+from nnfuzz.materialize.opsets import is_called
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.identity import Numbered, TestId, parse_id
 
@@ -172,7 +172,7 @@ class TestFolder:
             opset=data.opset,
         )
         sets = self.data_sets()
-        for part in [sets] if case.exporter == DYNAMIC else [[own] for own in sets]:
+        for part in [sets] if is_called(case.exporter) else [[own] for own in sets]:
             fed, expected = (from_copies(map(attrgetter(n), part)) for n in ("inputs", "outputs"))
             yield replace(case, inputs=fed, expected=expected)
 

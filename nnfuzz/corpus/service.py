@@ -21,7 +21,7 @@ from nnfuzz.corpus.layout import Entry, Tolerance
 from nnfuzz.corpus.producers import MakeEntry
 from nnfuzz.ir.dtypes import plain
 from nnfuzz.ir.sizes import name_and_copy
-from nnfuzz.materialize.opsets import DYNAMIC
+from nnfuzz.materialize.opsets import is_called
 from nnfuzz.sandbox.job import Report, Service, does
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.producer import Producer
@@ -57,7 +57,7 @@ class CorpusService(Service):
             return NotProduced(case.id, why, f"its outputs are {why}", graph=case.graph)
         radii: dict[str, list[Radii]] = {}
         for name, own in bounds.items():
-            stem = name_and_copy(name)[0] if case.exporter == DYNAMIC else name
+            stem = name_and_copy(name)[0] if is_called(case.exporter) else name
             radii.setdefault(stem, []).append(Radii.of(own, case.expected[name]))
         each = {name: Radii.merged(own).fit() for name, own in radii.items()}
         return Entry(case, each, Radii.merged(chain(*radii.values())).fit())

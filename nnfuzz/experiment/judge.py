@@ -17,7 +17,7 @@ from nnfuzz.backend.target import DIRECT, EXPORTED, MODULE, base_form
 from nnfuzz.compare.flip import PYTORCH, Blame, Coordinate, State, blame, state_of
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.experiment.result import UNDEFINED, Event, Judging, Log, Plan, Workbench
-from nnfuzz.materialize.opsets import DYNAMIC
+from nnfuzz.materialize.opsets import CALLED_DIRECT
 from nnfuzz.sandbox.wire import is_one
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.client import ProducerError
@@ -210,7 +210,7 @@ def _digest(array: np.ndarray) -> tuple[object, ...]:
     return array.dtype, array.shape, zlib.crc32(np.ascontiguousarray(distinct).tobytes())
 
 
-OWN_FORMS = (DIRECT, DYNAMIC, MODULE, EXPORTED)
+OWN_FORMS = (DIRECT, CALLED_DIRECT, MODULE, EXPORTED)
 """No exporter to ONNX is to blame: nnfuzz wrote the model, or the compiler reads another form."""
 
 

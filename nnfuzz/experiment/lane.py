@@ -29,7 +29,7 @@ from nnfuzz.experiment.judge import (
 )
 from nnfuzz.experiment.result import DEATH, Compilers, Event, Log, Plan, Result, Run, Workbench
 from nnfuzz.ir.sizes import name_and_copy
-from nnfuzz.materialize.opsets import DYNAMIC
+from nnfuzz.materialize.opsets import is_called
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.client import ProducerError
 from nnfuzz.triage.signature import Failure, failures
@@ -134,7 +134,7 @@ class Lane:
         Their first wrong call is right if the program is called once.
         """
         wrong = [o for o in outcomes if o.kind is OutcomeKind.MISMATCH]
-        for own in wrong if judge.case.exporter == DYNAMIC else ():
+        for own in wrong if is_called(judge.case.exporter) else ():
             if judge.verdict is None:
                 continue
             missed = judge.verdict.mismatches[own.target]

@@ -15,7 +15,7 @@ import numpy as np
 
 from nnfuzz.backend.contract import IssueForm
 from nnfuzz.backend.outcome import COSTS, Outcome, OutcomeKind
-from nnfuzz.backend.target import CPU
+from nnfuzz.backend.target import CPU, WAYS, Pipeline
 from nnfuzz.base.packed_values import evaluated
 from nnfuzz.base.reading import JsonObject
 from nnfuzz.base.untrusted import blaming
@@ -32,7 +32,7 @@ from nnfuzz.findings.repro import (
 from nnfuzz.findings.text import environment
 from nnfuzz.ir.dtypes import DType, plain
 from nnfuzz.ir.sizes import from_copies
-from nnfuzz.materialize.opsets import DYNAMIC
+from nnfuzz.materialize.opsets import is_called
 from nnfuzz.records.finding import Finding
 from nnfuzz.reduction.experiments import healed
 from nnfuzz.testcase.identity import ForeignId
@@ -233,7 +233,7 @@ def _invalid_symptom(finding: Finding, outcome: Outcome | None, where: str) -> s
 def _calls(finding: Finding) -> str:
     """Explains the calls of a model that is called several times; "" for others."""
     case = finding.case
-    if case.exporter != DYNAMIC:
+    if not is_called(case.exporter):
         return ""
     runs = case.fed
     names = [n for n in runs[0] if len({part[n].shape for part in runs}) > 1]
@@ -244,6 +244,8 @@ def _calls(finding: Finding) -> str:
         f"The model {model}is compiled once and called {len(runs)} times, one call after the "
         f"other{sizes}. Names that end in `_atK` belong to call K, counted from 0."
     )
+    ways = {Pipeline.parse(outcome.level).way for outcome in finding.outcomes} - {""}
+    sentences += "".join(f" With {text.code(way)}, {WAYS[way]}." for way in sorted(ways))
     if finding.verdict and finding.verdict.calls:
         sentences += " Called once with the inputs of the wrong call, the program is right."
     elif names and finding.origin.reduction:

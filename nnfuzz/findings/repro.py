@@ -24,7 +24,7 @@ from nnfuzz.findings import text
 from nnfuzz.findings.text import environment
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.sizes import at_one_size
-from nnfuzz.materialize.opsets import DYNAMIC
+from nnfuzz.materialize.opsets import is_called
 from nnfuzz.materialize.walk import graphs
 from nnfuzz.records.finding import Finding
 from nnfuzz.testcase.case import TestCase
@@ -176,7 +176,8 @@ def program_of(
     if backend.own_repro() is None:
         return None
     more = any_dtype or (case is not None and foreign(case))
-    drawn = [p for p in map(Pipeline.parse, dict.fromkeys(levels)) if p.steps]
+    built = dict.fromkeys(Pipeline.parse(level).built for level in levels)
+    drawn = [pipeline for pipeline in built if pipeline.steps]
     if drawn:
         program = backend.repro_drawn(drawn, more)
     else:
@@ -230,7 +231,7 @@ def repro_script(finding: Finding, program: str | None, plugins: PluginFiles = N
     outcome = failing_outcome(finding)
     module = module_text(finding)
     case = finding.case
-    several = case.exporter == DYNAMIC and (at_one_size(case.graph) or not takes_module(finding))
+    several = is_called(case.exporter) and (at_one_size(case.graph) or not takes_module(finding))
     counting = _costs(failure.kind, outcome)
     inline = inlined(finding)
     by_nnfuzz = not module if takes_module(finding) else program is None
@@ -260,6 +261,7 @@ def repro_script(finding: Finding, program: str | None, plugins: PluginFiles = N
             several=several or counting,
             counting=text.Quoted(counting),
             rival=outcome.rival if outcome else "",
+            ways={Pipeline.parse(o.level).way for o in finding.outcomes} if several else (),
             runner=text.Quoted("run_calls" if several else "run"),
             expected_dtype=str(expected.dtype) if expected is not None else "",
             expected_shape=expected.shape if expected is not None else (),

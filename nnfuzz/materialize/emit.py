@@ -302,7 +302,7 @@ class SizeError(MaterializeError):
     """A graph whose lowering depends on the sizes, so that no model is right at several of them."""
 
 
-def emit_dynamic(graph: Graph, weights: Mapping[str, np.ndarray], opset: int) -> onnx.ModelProto:
+def emit_called(graph: Graph, weights: Mapping[str, np.ndarray], opset: int) -> onnx.ModelProto:
     """One model for a graph that holds copies of itself (nnfuzz.ir.sizes), with symbolic dimensions
     where these are of several sizes.
 

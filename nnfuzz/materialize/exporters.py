@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx
@@ -11,13 +11,14 @@ from torch import Tensor, nn
 
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.opset_imports import OWN_DOMAINS
+from nnfuzz.ir.sizes import copies, same_model
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import dynamo, emit, torchscript
-from nnfuzz.materialize.emit import emit_dynamic
+from nnfuzz.materialize.emit import SizeError, emit_called
 from nnfuzz.materialize.errors import ExportError, OpsetError
 from nnfuzz.materialize.module import Array, GraphModule, execute_checked, tensors
 from nnfuzz.materialize.names import readmit, redeclare, restore
-from nnfuzz.materialize.opsets import DYNAMIC, opset_range
+from nnfuzz.materialize.opsets import CALLED, is_called, opset_range
 from nnfuzz.operators.carriers import array
 
 ModuleExport = Callable[[nn.Module, tuple[Tensor, ...], Sequence[str], Sequence[str], int], bytes]
@@ -51,13 +52,18 @@ class Exporter:
         so every operator must be defined on them; direct emission ignores them. Inputs and outputs
         of the model have the graph's names and order; an output that is listed twice comes once.
         Raises: OpsetError; ExportError if an exporter of PyTorch fails on a module that runs;
-        GraphFault if the module does not run or a lowering fails; SizeError for `DYNAMIC`.
+        GraphFault if the module does not run or a lowering fails; SizeError if the model would
+        depend on the call.
         """
         if not self.opsets[0] <= opset <= self.opsets[1]:
             raise OpsetError(f"exporter {self.name}", opset, self.opsets)
         if self.call is None:
             arrays = {name: _array(weights[name], graph.type(name)) for name in graph.weights}
             return self.lower(graph, arrays, opset).SerializeToString(deterministic=True)
+        if is_called(self.name):
+            graph, *others = copies(graph)
+            if not all(same_model(graph, other) for other in others):
+                raise SizeError("PyTorch's exporters write models of one size")
         module = GraphModule(graph, weights).eval()
         fed = tensors({name: inputs[name] for name in graph.inputs})
         names = module.input_names, module.output_names
@@ -101,6 +107,7 @@ def exporters() -> dict[str, Exporter]:
 
 
 def all_exporters() -> dict[str, Exporter]:
-    """`exporters`, and DYNAMIC, which writes one model for a graph in several calls."""
-    dynamic = Exporter(DYNAMIC, opset_range("direct"), lower=emit_dynamic)
-    return {**exporters(), DYNAMIC: dynamic}
+    """`exporters`, and behind each the one that writes one model for a graph in several calls."""
+    usual = exporters()
+    called = [replace(own, name=f"{name}{CALLED}") for name, own in usual.items()]
+    return usual | {own.name: replace(own, lower=emit_called) for own in called}

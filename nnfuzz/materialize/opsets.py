@@ -18,9 +18,11 @@ READ_FROM = 13
 """The oldest opset at which nodes of imported models are compared with lowerings; older models are
 converted to it."""
 
-DYNAMIC = "direct-dynamic"
-"""Direct emission with symbolic dimensions. It cannot be selected; some test cases get it whatever
-exporter is selected."""
+CALLED = "-called"
+"""Behind an exporter's name where a model is called several times (nnfuzz.ir.sizes)."""
+CALLED_DIRECT = "direct" + CALLED
+"""Direct emission of such a model; it alone writes symbolic dimensions, whatever exporter is
+selected."""
 
 MIXED = ("direct", "torchscript")
 """The exporters that campaigns use by default: "direct" can write every operator, and compilers
@@ -32,6 +34,17 @@ LATER_BY_CONVERSION = {"dynamo": 20}
 
 AT = "@"
 """Separates exporter and opset in a writer's name, such as "direct@17"."""
+
+
+def is_called(form: str) -> bool:
+    """Whether a model of a form is called several times."""
+    return form.partition("+")[0].endswith(CALLED)
+
+
+def once(form: str) -> str:
+    """The form of the same model where it is called once."""
+    exporter, *steps = form.split("+")
+    return "+".join((exporter.removesuffix(CALLED), *steps))
 
 
 def writer(exporter: str, opset: int) -> str:

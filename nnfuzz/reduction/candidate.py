@@ -29,6 +29,7 @@ from nnfuzz.sandbox.job import Job
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.keys import Hypothesis
 from nnfuzz.triage.signature import (
+    DTYPE,
     FAILURES,
     OTHERS,
     SWITCHES,
@@ -150,7 +151,7 @@ class ReductionFigures:
         return cls(**read_fields(cls, data, *(f.name for f in fields(cls))))
 
 
-_VARYING = frozenset({OTHERS, "about", "operators", SWITCHES})
+_VARYING = frozenset({OTHERS, "about", "operators", SWITCHES, DTYPE})
 """Parts that follow from the message, and from what else it lists."""
 _NUMBER = re.compile(r"\d+")
 NUMBERS = frozenset({"value", "nonfinite"})

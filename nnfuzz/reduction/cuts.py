@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from nnfuzz.check.versions import version_of
 from nnfuzz.ir.graph import Graph, Node, pruned
-from nnfuzz.materialize.opsets import DYNAMIC, OPSETS
+from nnfuzz.materialize.opsets import CALLED_DIRECT, OPSETS, is_called, once
 from nnfuzz.reduction.edit import Edit
 from nnfuzz.reduction.subject import (
     Inapplicable,
@@ -32,7 +32,8 @@ LARGEST = 3
 
 def propose_direct(subject: Subject) -> Iterator[Edit]:
     """Call the program once, with the inputs of each call in turn. Then emit the model without
-    PyTorch's exporters, all calls side by side in one model. Then leave out each call in turn.
+    PyTorch's exporters and without rewrites; where that is done, all calls side by side in one
+    model. Then leave out each call in turn.
     """
     every = range(len(at_each_size(subject)))
     yield from (Edit("direct", value=[call]) for call in every if len(every) > 1)
@@ -46,7 +47,10 @@ def apply_direct(subject: Subject, edit: Edit) -> Subject:
     """value: the numbers of the calls that stay; None if all do."""
     if edit.value is not None:
         return of_calls(subject, edit.value)
-    return fixed(subject) if subject.exporter == DYNAMIC else replace(subject, exporter="direct")
+    if subject.exporter == CALLED_DIRECT:
+        return fixed(subject)
+    direct = CALLED_DIRECT if is_called(subject.exporter) else "direct"
+    return replace(subject, exporter=direct)
 
 
 def propose_rewrites(subject: Subject) -> Iterator[Edit]:
@@ -269,7 +273,7 @@ def propose_opsets(subject: Subject) -> Iterable[Edit]:
     last one first.
     """
     exporter, _ = parse_form(subject.exporter)
-    last = min(subject.newest, OPSETS.get(exporter, OPSETS["direct"])[1])
+    last = min(subject.newest, OPSETS.get(once(exporter), OPSETS["direct"])[1])
     later = range(last, subject.opset, -1)
     return [Edit("opsets", value=o) for o in later if o == last or _differs(subject, o)]
 

@@ -25,7 +25,7 @@ from nnfuzz.ir.sizes import (
 )
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize.module import execute
-from nnfuzz.materialize.opsets import DYNAMIC
+from nnfuzz.materialize.opsets import is_called, once
 from nnfuzz.operators.attributes import Attribute, Choice
 from nnfuzz.operators.body import Body
 from nnfuzz.operators.carriers import array, tensor
@@ -175,7 +175,8 @@ class Subject:
             sum(t.elements for t in types),
             sum(t.rank for t in types),
             len(graph.weights),
-            int(self.exporter != "direct") + self.exporter.count(REWRITES),
+            # steps away from a model that nnfuzz itself writes and that is called once
+            len({self.exporter, once(self.exporter), "direct"}) - 1 + self.exporter.count(REWRITES),
             sum(array_cost(array) for array in arrays),
             max(self.newest - self.opset, 0),
         )
@@ -310,7 +311,7 @@ def at_each_size(subject: Subject) -> list[Subject]:
     """One subject for each call, with the names of the first; the subject itself if there is only
     one call.
     """
-    if subject.exporter != DYNAMIC:
+    if not is_called(subject.exporter):
         return [subject]
     weights = {name: subject.params[name] for name in subject.graph.weights}
     inputs = by_copy({name: subject.params[name] for name in subject.graph.inputs})
@@ -342,7 +343,7 @@ def _rejoined(parts: Sequence[Subject]) -> Subject:
             params[name] = part.params[name]
     try:
         whole = join_copies([part.graph for part in parts])
-        return replace(first, graph=whole, params=params, exporter=DYNAMIC)
+        return replace(first, graph=whole, params=params)
     except GraphError as error:
         raise Inapplicable(str(error)) from error
 
@@ -353,7 +354,7 @@ def of_calls(subject: Subject, kept: Sequence[int]) -> Subject:
     if len(parts) == 1 or max(kept) >= len(parts):
         raise Inapplicable("a call is gone")
     if len(kept) == 1:
-        return replace(parts[kept[0]], exporter="direct")
+        return replace(parts[kept[0]], exporter=once(subject.exporter))
     return _rejoined([parts[call] for call in kept])
 
 

@@ -19,7 +19,7 @@ from nnfuzz.ir.features import features
 from nnfuzz.ir.sizes import of_call
 from nnfuzz.ir.support_key import edge_keys
 from nnfuzz.ir.view import NO_GRAPH, GraphView
-from nnfuzz.materialize.opsets import DYNAMIC, exporter_of
+from nnfuzz.materialize.opsets import exporter_of, is_called
 from nnfuzz.records.rows import EventRow, HangRow, TestRow
 from nnfuzz.records.schedule import place_of
 from nnfuzz.sandbox.events import (
@@ -145,7 +145,7 @@ def with_row(evidence: Evidence, variables: Mapping[str, Sequence[int]]) -> Evid
         return evidence
     made, result = evidence.made, evidence.result
     graph = made.graph if made else NO_GRAPH
-    if isinstance(made, TestCase) and made.exporter == DYNAMIC:
+    if isinstance(made, TestCase) and is_called(made.exporter):
         graph = of_call(graph, 0)
     outcomes: dict[str, dict[str, Brief]] = {}
     for outcome in evidence.outcomes:

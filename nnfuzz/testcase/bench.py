@@ -32,7 +32,7 @@ from nnfuzz.ir.graph import Graph, pruned
 from nnfuzz.ir.sizes import in_first_equal_call
 from nnfuzz.materialize.exporters import all_exporters
 from nnfuzz.materialize.module import execute, tensors
-from nnfuzz.materialize.opsets import DYNAMIC, opset_range
+from nnfuzz.materialize.opsets import CALLED_DIRECT, is_called, opset_range
 from nnfuzz.operators.carriers import array
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.sandbox.forkserver import ForkClient
@@ -94,9 +94,9 @@ class CaseBench:
     def lower(self, case: TestCase) -> TestCase:
         """The same graph and weights in the direct form."""
         opset = min(case.opset, opset_range(DIRECT)[1])
-        export = self.exporters[DIRECT].export
-        model = export(self.load(case), case.weights, case.inputs, opset)
-        return replace(case, model=model, plain=b"", exporter=DIRECT, opset=opset)
+        form = CALLED_DIRECT if is_called(case.exporter) else DIRECT
+        model = self.exporters[form].export(self.load(case), case.weights, case.inputs, opset)
+        return replace(case, model=model, plain=b"", exporter=form, opset=opset)
 
     def expose(self, case: TestCase) -> TestCase:
         """The same model with every computed value as an output, in topological order.
@@ -210,7 +210,7 @@ class CaseBench:
 
 def _is_arbiter(target: Target) -> bool:
     """Whether it is onnx.reference on a model that no exporter wrote."""
-    return target.compiler == EVALUATOR and base_form(target.form) in (DIRECT, DYNAMIC)
+    return target.compiler == EVALUATOR and base_form(target.form) in (DIRECT, CALLED_DIRECT)
 
 
 class BenchService(ReferenceService):

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from nnfuzz.backend.target import ONNX, base_form
+from nnfuzz.backend.target import ONNX
 from nnfuzz.base.reading import read
 from nnfuzz.base.writing import UNWRITTEN
 from nnfuzz.ir.sizes import at_one_size, by_copy, in_call, of_call
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.view import NO_GRAPH, GraphView
-from nnfuzz.materialize.opsets import DYNAMIC, exporter_of, opset_of, writer
+from nnfuzz.materialize.opsets import exporter_of, is_called, opset_of, writer
 from nnfuzz.operators.draw import Sizes
 from nnfuzz.sandbox.wire import encode
 from nnfuzz.testcase.identity import TestId
@@ -165,7 +165,7 @@ class TestCase:
     """One model with its inputs, and the outputs that native PyTorch computes from them.
 
     id: with the configuration it determines everything but times. graph: with a copy for each call
-    (nnfuzz.ir.sizes) if the model is called several times; then its exporter is DYNAMIC. model:
+    (nnfuzz.ir.sizes) if the model is called several times, as its exporter says (is_called). model:
     serialized ONNX. inputs, weights, expected: arrays by name, in the dtypes of the graph. seconds:
     per phase (generate, materialize, export, inputs), of wall time. discarded: graphs that were
     given up for want of inputs before this one. plain: of a rewritten model what it was before,
@@ -215,15 +215,14 @@ class TestCase:
         """
         if form == ONNX:
             return self.model
-        repeats = self.exporter == DYNAMIC and at_one_size(self.graph)
+        repeats = is_called(self.exporter) and at_one_size(self.graph)
         graph = of_call(self.graph, 0) if repeats else self.graph
         return encode({"graph": graph.to_json()}, self.weights)
 
     @property
     def fed(self) -> list[dict[str, np.ndarray]]:
         """The inputs of each call, in their order, by the names of the model's inputs."""
-        several = base_form(self.exporter) == DYNAMIC
-        return by_copy(self.inputs) if several else [self.inputs]
+        return by_copy(self.inputs) if is_called(self.exporter) else [self.inputs]
 
     def call(self, number: int) -> TestCase:
         """The same model called once, with the inputs of one of its calls (nnfuzz.ir.sizes)."""

@@ -101,9 +101,8 @@ class CaseSettings:
     )
     calls: float = setting(
         0.0,
-        "Share of the models written by nnfuzz itself that are compiled once and called three "
-        "times, with inputs, with others, and with the first ones again: what a call leaves behind "
-        "must change no later one",
+        "Share of the models that are compiled once and called three times, with inputs, with "
+        "others, and with the first ones again: what a call leaves behind must change no later one",
         MODELS,
         SHARE,
         usual=0.25,

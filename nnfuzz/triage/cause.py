@@ -57,6 +57,7 @@ from nnfuzz.triage.pattern import (
     written_types,
 )
 from nnfuzz.triage.signature import (
+    DTYPE,
     EVERYWHERE,
     HABITS,
     SWITCHES,
@@ -201,7 +202,9 @@ def _parts(failure: Failure, graph: GraphView, symptoms: Symptoms) -> JsonObject
     operator by that operator and by whether digits or everything is wrong, one of several by
     operators, edges and classes of dtypes.
     """
-    parts = {k: v for k, v in failure.signature.parts.items() if k not in ("operators", SWITCHES)}
+    parts = {
+        k: v for k, v in failure.signature.parts.items() if k not in ("operators", SWITCHES, DTYPE)
+    }
     if habits := parts.get(HABITS):
         parts = {HABITS: [Deviation.parse(habits[0]).decision]}  # each is a finding of its own
     elif symptoms.passes:

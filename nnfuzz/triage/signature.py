@@ -54,7 +54,7 @@ _MISUSED = re.compile(
 _MISUSE = ("SIGSEGV", "SIGBUS")
 OPTIMISED, EVERYWHERE = "optimised", "everywhere"
 SEVERAL = "several"
-OTHERS, SWITCHES, HABITS = "others", "switches", "habits"
+OTHERS, SWITCHES, HABITS, DTYPE = "others", "switches", "habits", "dtype"
 """Entries of parts that reduction takes out of their written form or looks for in it."""
 
 
@@ -109,7 +109,7 @@ class HabitDetails(_Details):
 class MismatchDetails(_Details):
     """A wrong output. wrong: in which way. operators: the one that computes it, then those before
     it. switches: its attributes that are switched on. calls: SEVERAL if the output is
-    right when the program is called once.
+    right when the program is called once. dtype: of the output, unless it is float32.
     """
 
     wrong: str
@@ -117,6 +117,7 @@ class MismatchDetails(_Details):
     stage: Stage | None = None
     switches: tuple[str, ...] | None = None
     calls: str | None = None
+    dtype: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -532,8 +533,13 @@ def _mismatches(
     title = f"wrong {first.kind}" + (f" at {_pattern(operators)}" if operators else "")
     call = calls.get(first.target)
     several = None if call is None else SEVERAL
+    dtype = graph.dtypes.get(first.output)
     details = MismatchDetails(
-        wrong=first.kind, operators=operators, switches=switches_on, calls=several
+        wrong=first.kind,
+        operators=operators,
+        switches=switches_on,
+        calls=several,
+        dtype=None if dtype == "float32" else dtype,
     )
     yield _difference(OutcomeKind.MISMATCH, targets, ran, details, title + only_at(call))
 

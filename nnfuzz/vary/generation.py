@@ -22,9 +22,9 @@ from nnfuzz.inputs.edges import at_edges, expected
 from nnfuzz.inputs.search import FURTHER, Found, search
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.sizes import by_copy, copies, from_copies, join_copies
-from nnfuzz.materialize.emit import SizeError, emit_dynamic
+from nnfuzz.materialize.emit import SizeError, emit_called
 from nnfuzz.materialize.older import WHOLE
-from nnfuzz.materialize.opsets import DYNAMIC
+from nnfuzz.materialize.opsets import CALLED, CALLED_DIRECT, is_called
 from nnfuzz.operators.motif import MISSED
 from nnfuzz.vary.variation import CaseDraft, GraphPlan, Variation, VariedTest
 
@@ -88,7 +88,7 @@ class Symbolic(Variation):
         whole = _at_several_sizes(made.resizable, rng, self.config.opset)
         if whole is None:
             return draft
-        return replace(draft, graph=whole, exporter=DYNAMIC).named(self.name)
+        return replace(draft, graph=whole, exporter=CALLED_DIRECT).named(self.name)
 
 
 def _at_several_sizes(resizable: Resizable, rng: random.Random, opset: int) -> Graph | None:
@@ -101,7 +101,7 @@ def _at_several_sizes(resizable: Resizable, rng: random.Random, opset: int) -> G
         types = {name: whole.type(name) for name in whole.weights}
         weights = {name: np.zeros(t.sizes, t.dtype.numpy) for name, t in types.items()}
         try:
-            emit_dynamic(whole, weights, opset)
+            emit_called(whole, weights, opset)
         except SizeError:
             continue
         return whole
@@ -114,15 +114,15 @@ class Calls(Variation):
     """
 
     name = setting = "calls"
-    exporter = "direct"
 
     def valued(self, test: VariedTest, draft: CaseDraft) -> CaseDraft:
         rng = test.stream(self.name)
         if rng.random() >= self.share or not draft.graph.inputs:
             return draft
-        parts, found = copies(draft.graph), draft.found
+        parts, found, exporter = copies(draft.graph), draft.found, draft.exporter
         inputs, outputs = by_copy(found.inputs), by_copy(found.outputs)
-        if draft.exporter != DYNAMIC:
+        if not is_called(exporter):
+            exporter += CALLED
             other = search(draft.graph, rng, FURTHER, found.weights)
             if not isinstance(other, Found):
                 return draft
@@ -131,7 +131,7 @@ class Calls(Variation):
         fed = from_copies([*inputs, inputs[0]])
         found = replace(found, inputs=fed, outputs=from_copies([*outputs, outputs[0]]))
         whole = join_copies([*parts, parts[0]])
-        return replace(draft, graph=whole, exporter=DYNAMIC, found=found).named(self.name)
+        return replace(draft, graph=whole, exporter=exporter, found=found).named(self.name)
 
 
 class Large(Variation):

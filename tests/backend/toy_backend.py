@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from nnfuzz.backend.complaint import ComplaintKind
 from nnfuzz.backend.contract import Backend, BackendOptions, option
 from nnfuzz.backend.registry import backend
 
@@ -36,8 +37,11 @@ class Toy(Backend):
         names = session.output_names
         return lambda inputs: dict(zip(names, session.run(names, inputs)))
 
-    def is_unsupported(self, error, stage):
-        return "OpRun implementation" in str(error) or super().is_unsupported(error, stage)
+    @classmethod
+    def complaint(cls, error):
+        said = super().complaint(error)
+        lacks = "OpRun implementation" in error.message
+        return said.of_kind(ComplaintKind.UNSUPPORTED) if lacks else said
 
 
 def without_identities(model):

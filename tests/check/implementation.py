@@ -10,6 +10,7 @@ import onnx
 from nnfuzz.backend.contract import Backend
 from nnfuzz.backend.outcome import Stage
 from nnfuzz.check.runtimes import Arrays, Runtime, Unavailable, named
+from tests.models import is_refusal
 
 
 def runtime_of(backend: Backend) -> Runtime:
@@ -26,7 +27,7 @@ def runtime_of(backend: Backend) -> Runtime:
             stage = Stage.EXECUTE
             outputs = program(named(arrays))
         except Exception as error:
-            if backend.is_unsupported(error, stage):
+            if is_refusal(backend, error, stage):
                 raise Unavailable(str(error)) from None
             raise
         return [outputs[name] for name in imported.outputs]

@@ -18,9 +18,6 @@ from nnfuzz.records.finding import Finding, Origin
 from nnfuzz.sandbox.forkserver import ForkServer
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.identity import Numbered
-from tests.findings.campaigns import client, live, store
-
-__all__ = ["client", "live", "store"]
 
 HERE = Path(__file__).parent
 X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)

@@ -12,6 +12,7 @@ from nnfuzz.backend.contract import Backend, BackendOptions, option
 class Planted(Backend):
     name = "planted"
     levels = ("O0", "O1")
+    threads = True
 
     @dataclass(frozen=True, kw_only=True)
     class Options(BackendOptions):

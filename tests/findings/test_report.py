@@ -13,6 +13,7 @@ import pytest
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.backend.target import THREADS, TURNS, WAYS
 from nnfuzz.base.untrusted import Unusable
 from nnfuzz.base.writing import as_json
 from nnfuzz.experiment.compilers import examine
@@ -22,7 +23,7 @@ from nnfuzz.findings.replay import ReplayResult, replay_finding
 from nnfuzz.findings.report import model_text, tracker_report
 from nnfuzz.findings.repro import program_of
 from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.materialize.opsets import DYNAMIC
+from nnfuzz.materialize.opsets import CALLED_DIRECT
 from nnfuzz.records.finding import Finding, Origin
 from nnfuzz.reduction.candidate import ReductionFigures
 from nnfuzz.testcase.case import CaseConfig, TestCase
@@ -88,7 +89,7 @@ def dynamic(case):
     inputs = {"x": X, "x_at1": LONGER}
     expected = {"y": np.tanh(X + W), "y_at1": np.tanh(LONGER + W)}
     data = proto.SerializeToString()
-    return replace(case, model=data, inputs=inputs, expected=expected, exporter=DYNAMIC)
+    return replace(case, model=data, inputs=inputs, expected=expected, exporter=CALLED_DIRECT)
 
 
 @pytest.fixture
@@ -123,15 +124,20 @@ def test_the_finding_is_told_stored_and_replayed(finding, tmp_path, registry, ru
     assert replay_finding(again, runner_of("planted,bug=none"), BENCH).answer is ReplayResult.FIXED
 
 
-def test_the_script_runs_every_size(finding, tmp_path, registry):
+@pytest.mark.parametrize("way", ["", TURNS, THREADS])
+def test_the_script_runs_every_size(dynamic, runner_of, tmp_path, way):
+    level, runner = "+".join(filter(None, ("O1", way))), runner_of("planted,bug=value")
+    seen = examine(dynamic, runner, BENCH, ["O0", level])
+    failed, config = seen.failures[0], as_json(CaseConfig())
+    finding = Finding(failed, dynamic, seen.outcomes, runner.spec, config, seen.verdict)
+    assert level in failed.levels
     folder = write_finding(tmp_path / "finding", finding, None)
-    script = (folder / "repro.py").read_text()
-    assert "def run_calls(" in script
-    run = subprocess.run(
-        [sys.executable, str(folder / "repro.py")], capture_output=True, text=True, timeout=60
-    )
+    script = [sys.executable, str(folder / "repro.py"), level]
+    assert "def run_calls(" in (folder / "repro.py").read_text()
+    run = subprocess.run(script, capture_output=True, text=True, timeout=60)
     assert run.returncode == 1, run.stderr
-    assert "y is float32[2, 3]" in run.stdout
+    assert not way or WAYS[way] in (folder / "report.md").read_text()
+    assert f"{level}: y is float32[2, 3]" in run.stdout
 
 
 @pytest.mark.slow
@@ -144,7 +150,7 @@ def test_a_failure_of_the_second_run_is_shown_by_one_program_for_all_sizes(tmp_p
         BackendRunner(spec, registry) as runner,
     ):
         made = (producer.produce(Numbered(5, index)) for index in range(20))
-        case = next(c for c in made if isinstance(c, TestCase) and c.exporter == DYNAMIC)
+        case = next(c for c in made if isinstance(c, TestCase) and c.exporter == CALLED_DIRECT)
         seen = examine(case, runner, producer)
     found = Finding(seen.failures[0], case, seen.outcomes, spec, as_json(config), seen.verdict)
     folder = write_finding(tmp_path / "finding", found, program_of(spec, registry, case))

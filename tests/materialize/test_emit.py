@@ -16,14 +16,14 @@ from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.sizes import join_copies
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import protos
-from nnfuzz.materialize.emit import OPSETS, Emitter, SizeError, emit_dynamic, emit_model
+from nnfuzz.materialize.emit import OPSETS, Emitter, SizeError, emit_called, emit_model
 from nnfuzz.materialize.errors import OpsetError
 from nnfuzz.materialize.exporters import all_exporters
 from nnfuzz.materialize.importing import import_onnx, opaque_nodes
 from nnfuzz.materialize.liveness import without_dead_nodes
 from nnfuzz.materialize.module import execute, tensors
 from nnfuzz.materialize.names import redeclare, restore
-from nnfuzz.materialize.opsets import DYNAMIC
+from nnfuzz.materialize.opsets import CALLED_DIRECT
 from nnfuzz.materialize.pinning import UNKNOWN_SIZE
 from nnfuzz.materialize.validity import invalid
 from nnfuzz.operators.operator import OpSpec
@@ -268,7 +268,7 @@ def dims(values) -> list[list]:
 
 
 def test_the_dimension_that_differs_is_open():
-    model = emit_dynamic(join_copies([flat(3, 0), flat(5, 0)]), WEIGHTS, 20)
+    model = emit_called(join_copies([flat(3, 0), flat(5, 0)]), WEIGHTS, 20)
     onnx.checker.check_model(model, full_check=True)
     assert dims(model.graph.input) == [["n0", 4]]
     assert dims(model.graph.output) == [["n1"]]
@@ -277,7 +277,7 @@ def test_the_dimension_that_differs_is_open():
 def test_the_model_is_right_at_every_size():
     sizes = (3, 5, 1)
     whole = join_copies([flat(rows, 0) for rows in sizes])
-    data = all_exporters()[DYNAMIC].export(whole, WEIGHTS, {}, 20)
+    data = all_exporters()[CALLED_DIRECT].export(whole, WEIGHTS, {}, 20)
     model = ReferenceEvaluator(onnx.load_from_string(data))
     rng = np.random.default_rng(random.Random(0).getrandbits(32))
     for rows in sizes:
@@ -288,11 +288,11 @@ def test_the_model_is_right_at_every_size():
 
 def test_a_size_in_a_constant_is_refused():
     with pytest.raises(SizeError, match="a constant depends on the size"):
-        emit_dynamic(join_copies([flat(3, -1), flat(5, -1)]), WEIGHTS, 20)
+        emit_called(join_copies([flat(3, -1), flat(5, -1)]), WEIGHTS, 20)
 
 
 def test_calls_of_one_size_share_the_model_of_one_call():
-    model = emit_dynamic(join_copies([flat(3, 0), flat(3, 0)]), WEIGHTS, 20)
+    model = emit_called(join_copies([flat(3, 0), flat(3, 0)]), WEIGHTS, 20)
     assert model == emit_model(flat(3, 0), WEIGHTS, 20)
 
 
@@ -308,7 +308,7 @@ def test_other_operators_are_refused():
         weights=["w"],
     )
     with pytest.raises(SizeError, match="the lowering depends on the size"):
-        emit_dynamic(join_copies([one, other]), WEIGHTS, 20)
+        emit_called(join_copies([one, other]), WEIGHTS, 20)
 
 
 # Sizes and small constants of models.

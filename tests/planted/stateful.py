@@ -1,4 +1,4 @@
-"""Compilers whose programs keep something between calls: twelve that must not, and eight that may.
+"""Compilers whose programs keep something between calls: 14 that must not, and eight that may.
 
     nnfuzz fuzz --plugin tests/planted/stateful.py -b stateful,keeps=arena_returned --set calls=1
 
@@ -8,6 +8,7 @@ O0 keeps nothing, O1 is one of the programs below.
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import numpy as np
 
 from nnfuzz.backend.contract import Backend, BackendOptions, option
 from nnfuzz.backend.registry import backend
-from nnfuzz.backend.target import Target
+from nnfuzz.backend.target import THREADS, TURNS, Target
 
 sys.path.append(str(Path(__file__).parents[2]))
 
@@ -29,11 +30,17 @@ PROGRAMS: dict[str, type[Stateless]] = {}
 class Stateless:
     """Runs a program node by node. A subclass keeps something: that is its docstring."""
 
-    legal = False
+    legal, way = False, ""
 
-    def __init_subclass__(cls, legal: bool = False) -> None:
+    def __init_subclass__(cls, legal: bool = False, way: str = "") -> None:
         words = "".join(f"_{c.lower()}" if c.isupper() else c for c in cls.__name__)
         cls.legal, PROGRAMS[words[1:]] = legal, cls
+        cls.way = TURNS if legal else way
+
+    @classmethod
+    def level(cls):
+        """Where it is to be found; what may be kept is called in turns."""
+        return "+".join(filter(None, ("O1", cls.way)))
 
     def __init__(self, program: Program) -> None:
         self.program, self.calls = program, 0
@@ -150,6 +157,41 @@ class KeyWithoutProgram(Stateless):
             return results
         key = node.op, results[0].shape
         return (self.shared.setdefault(key, results[0]).to(results[0].dtype),)
+
+
+class WorkspaceOfAnother(Stateless, way=TURNS):
+    """All programs of a process share a workspace, cleared only by the one that had it last."""
+
+    owner: Any = None
+    sums: dict[Any, Any] = {}
+
+    def __init__(self, program):
+        super().__init__(program)
+        WorkspaceOfAnother.owner = None
+        self.sums.clear()
+
+    def __call__(self, feeds):
+        if self.owner is self:
+            self.sums.clear()
+        WorkspaceOfAnother.owner = self
+        return super().__call__(feeds)
+
+    def node(self, node, xs):
+        results = node(*xs)
+        if node.op in SUMS and results[0].dtype.is_floating_point:
+            key = node.outputs[0], results[0].shape
+            self.sums[key] = results[0] + self.sums.get(key, 0)
+            return (self.sums[key],)
+        return results
+
+
+class OneCallAtATime(Stateless, way=THREADS):
+    """The inputs of a call stand in the program while it runs."""
+
+    def __call__(self, feeds):
+        self.feeds = feeds
+        time.sleep(0.01)
+        return super().__call__(self.feeds)
 
 
 class SignLearnt(Stateless):
@@ -278,6 +320,7 @@ class Stateful(Backend):
     name = "stateful"
     levels = ("O0", "O1")
     preload = ("torch",)
+    threads = True
 
     @dataclass(frozen=True, kw_only=True)
     class Options(BackendOptions):
@@ -321,7 +364,7 @@ def measure(models: int, seed: int) -> set[str]:
         models -= 1
         returned = {}
         for name, compiler in compilers.items():
-            program = compiler.compile(compiler.import_model(case.model), "O1")
+            program = compiler.compile(compiler.import_model(case.model), PROGRAMS[name].level())
             try:
                 returned[Target(name)] = _runs(program, case.inputs)
             except Exception:

@@ -21,8 +21,8 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.sizes import copies, operators
 from nnfuzz.ir.types import TensorType
-from nnfuzz.materialize.emit import SizeError, emit_dynamic
-from nnfuzz.materialize.opsets import DYNAMIC
+from nnfuzz.materialize.emit import SizeError, emit_called
+from nnfuzz.materialize.opsets import CALLED_DIRECT
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.reduction.cuts import apply_opset, propose_opsets
 from nnfuzz.reduction.edit import MERGED, ORDER, Edit, groups
@@ -196,9 +196,9 @@ MOST = 6
 def sized():
     producer = Producer(2, CONFIG)
     cases = [producer.produce(index) for index in range(14)]
-    found = [c for c in cases if isinstance(c, TestCase) and c.exporter == DYNAMIC]
+    found = [c for c in cases if isinstance(c, TestCase) and c.exporter == CALLED_DIRECT]
     assert len(found) > 3
-    return [Subject(producer.load(c), {**c.inputs, **c.weights}, DYNAMIC) for c in found]
+    return [Subject(producer.load(c), {**c.inputs, **c.weights}, CALLED_DIRECT) for c in found]
 
 
 def test_a_subject_is_one_per_size_and_comes_together_again(sized):
@@ -229,7 +229,7 @@ def test_edits_are_made_at_each_size(sized, name):
         for edit in itertools.islice(proposed(subject, name), MOST):
             try:
                 made = applied(subject, [edit])
-                emit_dynamic(made.graph, made.params, 20)
+                emit_called(made.graph, made.params, 20)
             except (Inapplicable, SizeError) as error:
                 seen[type(error).__name__] += 1
                 continue

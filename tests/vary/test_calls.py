@@ -18,7 +18,7 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import Coordinate
 from nnfuzz.experiment.compilers import examine
 from nnfuzz.ir.sizes import by_copy, copies
-from nnfuzz.materialize.opsets import DYNAMIC
+from nnfuzz.materialize.opsets import CALLED_DIRECT
 from nnfuzz.reduction.passes import applied, proposed
 from nnfuzz.reduction.subject import Inapplicable, Subject, at_each_size
 from nnfuzz.sandbox.job import Report
@@ -68,6 +68,20 @@ def test_the_model_and_the_graph_of_a_call_have_the_names_of_the_first(cases):
             assert alone.graph.checked() and alone.checked()
 
 
+@pytest.mark.parametrize("exporter, opset", [("torchscript", 20), ("dynamo", 18)])
+def test_models_of_pytorchs_exporters_are_called_too(exporter, opset):
+    own = Producer(1, replace(CONFIG, exporter=exporter, opset=opset, calls=1.0))
+    case = next(c for c in map(own.produce, range(9)) if isinstance(c, TestCase) and c.inputs)
+    assert case.exporter == f"{exporter}-called" and len(case.fed) == 3
+    direct = own.lower(case)
+    assert direct.exporter == CALLED_DIRECT
+    for made in (case, direct):
+        (node, *_) = {value.name for value in onnx.load_from_string(made.model).graph.input}
+        assert node in made.fed[1]
+        outcome = ReferenceService().reference(ComputeReference(made), Report())
+        assert all(close(made.expected[name], outcome.outputs[name], 99) for name in made.expected)
+
+
 def test_onnx_reference_computes_each_call(cases):
     for case in cases[:3]:
         outcome = ReferenceService().reference(ComputeReference(case), Report())
@@ -86,7 +100,7 @@ def test_sizes_go_back_to_the_first_one():
 
 def test_reduction_leaves_calls_out(producer, cases):
     case = cases[0]
-    whole = Subject(producer.load(case), {**case.inputs, **case.weights}, DYNAMIC, opset=20)
+    whole = Subject(producer.load(case), {**case.inputs, **case.weights}, CALLED_DIRECT, opset=20)
     kept = {}
     for edit in proposed(whole, "direct"):
         try:
@@ -94,7 +108,7 @@ def test_reduction_leaves_calls_out(producer, cases):
         except Inapplicable:
             continue
     assert {len(at_each_size(kept[f"[{k}]"])) for k in range(3)} == {1}
-    assert kept["[1]"].exporter == "direct" and kept["[0, 1]"].exporter == DYNAMIC
+    assert kept["[1]"].exporter == "direct" and kept["[0, 1]"].exporter == CALLED_DIRECT
     (second,) = at_each_size(kept["[1]"])
     given = by_copy(case.inputs)[1]
     assert all(np.array_equal(second.params[name], given[name]) for name in given)
@@ -124,5 +138,5 @@ def test_what_is_right_if_it_is_called_once_is_told_so(cases):
 def test_what_must_not_be_kept_is_found_and_what_may_be_is_not():
     found = measure(20, seed=2)
     wrong = {name for name, made in PROGRAMS.items() if not made.legal}
-    assert len(wrong) == 12 and len(PROGRAMS) == 20
+    assert len(wrong) == 14 and len(PROGRAMS) == 22
     assert found == wrong

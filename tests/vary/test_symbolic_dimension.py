@@ -6,7 +6,7 @@ import pytest
 from nnfuzz.backend.target import Target
 from nnfuzz.ir.sizes import by_copy, copies, from_copies, name_and_copy
 from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.materialize.opsets import DYNAMIC
+from nnfuzz.materialize.opsets import CALLED_DIRECT
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.identity import Probe
 from nnfuzz.testcase.producer import Producer
@@ -28,7 +28,7 @@ def cases(producer):
 
 @pytest.fixture(scope="module")
 def dynamic(cases):
-    found = [case for case in cases if case.exporter == DYNAMIC]
+    found = [case for case in cases if case.exporter == CALLED_DIRECT]
     assert len(found) > 5
     return found
 

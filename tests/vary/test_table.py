@@ -38,7 +38,7 @@ def test_a_test_case_names_the_variations_that_made_it():
             found.update(names)
             steps = len(parse_form(case.exporter)[1])
             assert bool(steps) == bool(names & {"rewrite", "spelling", "form"}) == bool(case.plain)
-            assert bool({"dynamic", "calls"} & names) == case.exporter.startswith("direct-dynamic")
+            assert bool({"dynamic", "calls"} & names) == case.exporter.startswith("direct-called")
     assert set(found) >= {v.name for v in VARIATIONS} - {"opset", "fault"}
 
 

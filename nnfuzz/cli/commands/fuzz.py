@@ -1,4 +1,4 @@
-"""The commands on campaigns: fuzz, settings, merge, report, and serve."""
+"""The commands on campaigns: fuzz, settings, merge, and report."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def merge(
     raise typer.Exit(FINDINGS if result.findings else OK)
 
 
-PAGE, PORT = "report.html", 8765
+PAGE = "report.html"
 
 
 def report(
@@ -240,38 +240,30 @@ def report(
     severity: Annotated[
         Severity, REPORTED.option("Findings as grave as this, and graver ones.", "LEAST")
     ] = Severity.ZEROS,
+    follow: Annotated[
+        bool,
+        REPORTED.flag(
+            "Write the page again until the campaign ends; it reloads itself.", "--follow"
+        ),
+    ] = False,
 ) -> None:
     """Write a campaign as one self-contained HTML page: findings and outcomes.
 
-    It may still be running. The page loads nothing from anywhere and links to the findings' folders
-    beside it.
+    \b
+    nnfuzz report campaign
+    nnfuzz report campaign --follow             while it runs, in another terminal
+
+    The page loads nothing from anywhere and links to the findings' folders beside it.
     """
     from nnfuzz.base.files import write_atomically
     from nnfuzz.findings.page import CampaignReader, html_of
 
     path = out or campaign / PAGE
-    page = CampaignReader(campaign, path, severity).read()
-    for line in page.missing:
-        tell(f"missing from the page: {line}")
-    with writing(path):
-        write_atomically(path, html_of(page).encode("utf-8", errors="replace"))
-    typer.echo(path)
-
-
-def serve(
-    campaign: CampaignFolder,
-    port: Annotated[
-        int, OTHERS.option("To listen on; 0: any that is free.", min=0, max=65535)
-    ] = PORT,
-) -> None:
-    """Show a campaign in the browser while it runs: findings as they come, speed, outcomes.
-
-    \b
-    nnfuzz serve campaign
-    ssh -L 8765:127.0.0.1:8765 HOST            to see what is served on another machine
-
-    The campaign is read and never written, and may be over as well. Ends with Ctrl-C.
-    """
-    from nnfuzz.findings.page import serve
-
-    serve(campaign, port, lambda line: typer.echo(f"{line}  (Ctrl-C ends it)"))
+    reader = CampaignReader(campaign, path, severity)
+    for number, page in enumerate(reader.follow() if follow else [reader.read()]):
+        for line in page.missing:
+            tell(f"missing from the page: {line}")
+        with writing(path):
+            write_atomically(path, html_of(page).encode("utf-8", errors="replace"))
+        if number == 0:
+            typer.echo(path)

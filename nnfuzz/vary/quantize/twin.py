@@ -18,7 +18,7 @@ from torch import Tensor
 from nnfuzz.inputs.search import Found
 from nnfuzz.ir.graph import Graph, Node, pruned
 from nnfuzz.ir.support_key import edge_keys
-from nnfuzz.materialize.opsets import DYNAMIC
+from nnfuzz.materialize.opsets import is_called
 from nnfuzz.operators.carriers import array
 from nnfuzz.operators.motif import Misfit
 from nnfuzz.vary.quantize.codes import Values
@@ -72,7 +72,7 @@ class Quantised(Variation):
 
     def valued(self, test: VariedTest, draft: CaseDraft) -> CaseDraft:
         rng = test.stream(self.name)
-        if draft.exporter == DYNAMIC or rng.random() >= self.share:
+        if is_called(draft.exporter) or rng.random() >= self.share:
             return draft
         form = Form(test.catalog, self.config.exporter, self.config.opset, self.avoid)
         twin = quantised_twin(draft.graph, draft.found.values, form, rng)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.ir.support_key import operators_in
 from nnfuzz.materialize.older import CHANGED
+from nnfuzz.materialize.opsets import once
 from nnfuzz.vary.rewrite.draft import Kind
 from nnfuzz.vary.rewrite.rewriting import (
     MOST_STEPS,
@@ -33,12 +34,14 @@ class Rewritten(Variation):
     """Another model with the same meaning, after random steps by rules of some kinds.
 
     Rules that add a feature or an operator that compilers do not support are excluded. kinds: of
-    the rules. steps: most steps per model. The three shares are drawn from the same random stream.
+    the rules. steps: most steps per model. excluded: variations that it cannot be combined with.
+    The three shares are drawn from the same random stream.
     """
 
     exporter = "direct"
     kinds: ClassVar[tuple[Kind, ...]]
     steps: ClassVar[int]
+    excluded: ClassVar[frozenset[str]] = frozenset({"dynamic"})
 
     def __init__(self, config: CaseConfig, catalog: Catalog) -> None:
         super().__init__(config, catalog)
@@ -52,8 +55,10 @@ class Rewritten(Variation):
 
     def written(self, test: VariedTest, draft: CaseDraft) -> CaseDraft:
         stream = test.stream("rewrites")
-        written_here = parse_form(draft.exporter)[0] == self.exporter
+        written_here = parse_form(once(draft.exporter))[0] == self.exporter
         if not (written_here and self.rules and self.share) or stream.random() >= self.share:
+            return draft
+        if self.excluded.intersection(draft.variations):
             return draft
         after, steps = draw_rewriting(draft.model, stream, self.rules, self.steps)
         if not steps:
@@ -93,3 +98,4 @@ class Forms(Rewritten):
 
     name, setting = "form", "forms"
     kinds, steps = (Kind.FORM, Kind.ENDS), 1
+    excluded = frozenset({"dynamic", "calls"})
