@@ -28,6 +28,8 @@ REQUANTISING = {
     for name in "Add Mul Sigmoid LeakyRelu Softmax AveragePool GlobalAveragePool Concat".split()
 }
 """Operator on floats -> operator that takes codes, scales and zero points and returns codes."""
+STATED = {"Softmax": {"opset": 13}}
+"""Attributes that the operator on codes has besides."""
 PRODUCTS = {"Conv": "QLinearConv", "MatMul": "QLinearMatMul", "Gemm": "com.microsoft.QGemm"}
 """Products of codes with constant weights; their bias has int32 codes."""
 PER_CHANNEL = 0.4
@@ -66,8 +68,9 @@ def _requantised(values: Values, node: Node) -> None:
     given = [part for codes in operands for part in (codes.name, *codes.params)]
 
     def call(*params: str, **own: Any) -> tuple[str, ...]:
-        kind = REQUANTISING[node.op.name]
-        return values.draft.call(kind, *given, *params, **own, **node.op.attributes, to=dtype)
+        kind, stated = REQUANTISING[node.op.name], STATED.get(node.op.name, {})
+        own |= {**node.op.attributes, **stated}
+        return values.draft.call(kind, *given, *params, **own, to=dtype)
 
     _hold_result(values, node, dtype, call)
 

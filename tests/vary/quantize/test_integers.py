@@ -48,6 +48,7 @@ def of(spec: OpSpec, *names: str) -> Graph:
         (of(op("Add"), "a", "b"), "com.microsoft.QLinearAdd"),
         (of(op("Concat", axis=1), "a", "b"), "com.microsoft.QLinearConcat"),
         (of(op("Sigmoid"), "x"), "com.microsoft.QLinearSigmoid"),
+        (of(op("Softmax", axis=1), "x"), "com.microsoft.QLinearSoftmax"),
         (of(op("Transpose", perm=(0, 2, 3, 1)), "x"), "Transpose"),
     ],
     ids=lambda case: case if isinstance(case, str) else "",
