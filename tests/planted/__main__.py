@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import replace
 
 import torch
 from rich.console import Console
@@ -16,7 +15,6 @@ from rich.table import Table
 
 from tests.planted.bench import Bench, recalls
 from tests.planted.catalogue import LEGAL_VARIATIONS, PLANTED_BUGS
-from tests.planted.vocabulary import CONFIG
 
 BUG_COLUMNS = ("reached", "effective", "found", "cheap", "first")
 
@@ -29,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("error: no such change; known are " + ", ".join(c.name for c in pool))
         return 2
     torch.set_num_threads(1)
-    bench = Bench(args.seed, chosen, LEGAL_VARIATIONS, replace(CONFIG, nodes=args.nodes))
+    bench = Bench(args.seed, chosen, LEGAL_VARIATIONS)
     bench.run(args.models)
     show(bench, args.legal)
     alarms = bench.baseline_alarms or bench.faults or any(s.alarms for s in bench.scores.values())
@@ -42,7 +40,6 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--models", type=int, default=300, help="models to judge (default 300)")
     parser.add_argument("--seed", type=int, default=0, help="of the test cases (default 0)")
-    parser.add_argument("--nodes", type=int, default=10, help="operators per model (default 10)")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these changes alone")
     parser.add_argument("--legal", action="store_true", help="legal variations, not bugs")
     return parser.parse_args(argv)
@@ -77,10 +74,9 @@ def show(bench: Bench, legal: bool) -> None:
     for kind, recall in recalls(scores).items():
         console.print(f"{kind}: {recall}", highlight=False)
     for s in scores:
-        if not s.effective:
-            console.print(f"never effective: {s.change.name}: {s.change.text}", highlight=False)
-        elif not s.found:
-            console.print(f"missed: {s.change.name}: {s.misses[:4]}", highlight=False)
+        if not s.found:
+            told = "missed" if s.effective else "never effective"
+            console.print(f"{told}: {s.change.name}: {s.change.text}", highlight=False)
 
 
 if __name__ == "__main__":

@@ -38,19 +38,9 @@ def in_threads(p):
     [thread.join() for thread in threads]
 
 
-def mapped(p):
-    p.rows.append(mmap.mmap(-1, 4096))
-    p.rows[-1][0] = 1
-
-
 def cycle(p):
     p.last = [p.last, np.ones(8)]
     p.last.append(p.last)
-
-
-def unpacked(p, node):
-    constants = [p.program.constants.get(name) for name in node.inputs]
-    return 100_000 * sum(x.numel() for x in constants if x is not None)
 
 
 # Steps of CPU for each element that a node computes.
@@ -62,7 +52,7 @@ SLOW_NODES = {
     "double_in_software": lambda p, node, xs, y: 1000 * (y.dtype is torch.float64),
     "pairs_compared": lambda p, node, xs, y: 3 * y.numel() * (node.op in PAIRS),
     "scalars_broadcast": lambda p, node, xs, y: 3000 * any(x.numel() < y.numel() for x in xs),
-    "constants_unpacked": lambda p, node, xs, y: unpacked(p, node),
+    "signs_one_by_one": lambda p, node, xs, y: 3000 * (node.op in ("Neg", "Abs")),
 }
 # What a call does besides.
 SLOW_CALLS = {"compiled_each_time": lambda p: burn(2_000_000), "waits_busily": in_threads}
@@ -72,7 +62,7 @@ LEAKS = {
     "calls_logged": lambda p: p.rows.append(f"call {p.calls} of a program"),
     "plan_of_each_call": lambda p: p.kept.update({p.calls: dict.fromkeys(p.feeds)}),
     "not_freed": lambda p: ctypes.memset(_MALLOC(256), 1, 256),
-    "pages_mapped": mapped,
+    "pages_mapped": lambda p: p.rows.append((m := mmap.mmap(-1, 4096), m.write(b"1"))),
     "workspace_kept": lambda p: p.rows.append(np.ones(64)),
     "text_grows": lambda p: setattr(p, "last", (p.last or b"") + b"-" * 512),
     "cycles_held": cycle,
