@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnfuzz.backend import costs
-from nnfuzz.backend.contract import Backend
+from nnfuzz.backend.contract import Backend, InputChanged
 from nnfuzz.backend.interface import OnnxModel
 from nnfuzz.backend.outcome import COSTS, Outcome, OutcomeKind
 from nnfuzz.backend.registry import NONE, BackendRegistry, BackendSpec, PluginFiles
@@ -276,6 +276,7 @@ def repro_script(finding: Finding, program: str | None, plugins: PluginFiles = N
             word=_WORD,
             varies=bool(outcome and outcome.complaint and outcome.complaint.varies),
             most_words=_MOST_WORDS,
+            writes=bool(outcome and outcome.error_type.endswith(InputChanged.__name__)),
             lacking=text.Quoted(", ".join(_lacking(outcome))),
             memory_limit=MEMORY_BYTES if outcome and outcome.over_memory_limit else 0,
         )

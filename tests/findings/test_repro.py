@@ -11,6 +11,7 @@ import onnx
 import pytest
 
 from nnfuzz.backend.complaint import Complaint
+from nnfuzz.backend.contract import InputChanged
 from nnfuzz.backend.modules import read_source
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import MODULE, Target
@@ -211,6 +212,20 @@ def test_repro_of_an_exception_takes_no_other_error_for_it(error, code, finding_
     folder = write_finding(tmp_path / "f", replace(finding, outcomes=tuple(outcomes)), program)
     shown = run_repro(folder)
     assert shown.returncode == code, shown.stdout + shown.stderr
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_repro_shows_a_program_that_writes_to_its_inputs(writes, finding_of, tmp_path):
+    finding = finding_of("planted,bug=raise")
+    error = {
+        "error_type": f"{InputChanged.__module__}.{InputChanged.__name__}",
+        "message": "the program has changed its input 'x'",
+    }
+    outcomes = [replace(o, **error) if o.error_type else o for o in finding.outcomes]
+    program = f"def run(model, inputs, level):\n    inputs['x'] += {int(writes)}\n    return {{}}\n"
+    folder = write_finding(tmp_path / "f", replace(finding, outcomes=tuple(outcomes)), program)
+    shown = run_repro(folder)
+    assert shown.returncode == int(writes), shown.stdout + shown.stderr
 
 
 def test_repro_of_a_crash_takes_no_exception_for_it(finding_of, tmp_path):
