@@ -315,10 +315,7 @@ class OnnxRuntime(Backend):
         options.inter_op_num_threads = 1
         options.log_severity_level = severity
         steps = all_steps(pipeline)
-        try:
-            configure(options, steps)
-        except AttributeError as error:  # an older release
-            raise NotImplementedError(f"there is no such option: {error}") from error
+        configure(options, steps)
         for name, size in (sizes or {}).items():
             options.add_free_dimension_override_by_name(name, size)
         off = [*switched_off(steps), *passes]

@@ -100,7 +100,9 @@ def switched_off(steps: Any) -> list[str]:
 
 
 def configure(options: Any, steps: Any) -> None:
-    """Applies the steps to an onnxruntime.SessionOptions."""
+    """Applies the steps to an onnxruntime.SessionOptions, but those that a release does not have:
+    it ignores the names of optimisers and entries that it does not know, too.
+    """
     for name, _, value in (step.partition("=") for step in steps if "=" in step):
         if "." in name:
             options.add_session_config_entry(name, value)
@@ -108,9 +110,9 @@ def configure(options: Any, steps: Any) -> None:
             options.execution_mode = type(options.execution_mode).ORT_PARALLEL
             options.inter_op_num_threads = 2
         elif name == "layout":
-            levels = type(options.graph_optimization_level)
-            options.graph_optimization_level = levels.ORT_ENABLE_LAYOUT
-        elif name not in ("free_dimensions", "buffers", "use_tf32"):
+            levels, usual = type(options.graph_optimization_level), options.graph_optimization_level
+            options.graph_optimization_level = getattr(levels, "ORT_ENABLE_LAYOUT", usual)
+        elif hasattr(options, name):  # not free_dimensions, buffers or use_tf32
             setattr(options, name, int(value) if name.endswith("threads") else value == "1")
 
 

@@ -25,7 +25,8 @@ class OutcomeKind(StrEnum):
     A model that must be refused is `refused` by a clean error, or `accepted`; an `exception` is
     then an error from the inside of the compiler (nnfuzz.backend.complaint). What ran is `not
     compared` where no element of any output is comparable, or where onnx.reference contradicts that
-    it is wrong: neither right nor wrong.
+    it is wrong: neither right nor wrong. What is `slow` takes many times the CPU of its rival; a
+    `leak` grows the resident memory with each call.
     """
 
     OK = "ok"
@@ -33,11 +34,15 @@ class OutcomeKind(StrEnum):
     EXCEPTION = "exception"
     CRASH = "crash"
     TIMEOUT = "timeout"
+    SLOW = "slow"
+    LEAK = "leak"
     MISMATCH = "mismatch"
     REFUSED = "refused"
     ACCEPTED = "accepted"
     NOT_COMPARED = "not compared"
 
+
+COSTS = (OutcomeKind.SLOW, OutcomeKind.LEAK)  # and names of variations
 
 MEMORY_LIMIT = "memory limit"
 """The message of a death by the memory limit; `Outcome.over_memory_limit` marks it."""
@@ -65,7 +70,8 @@ class Outcome:
     where it is not the compiler's name. `baseline`: of a level that shows nothing of the backend's
     own (Backend.baseline). `dies_at`: the operator of the graph at which the process dies, where
     its death says nothing and beginnings of the model were run. `given_away`: the steps that would
-    make the level DEFAULT exact; empty for other levels.
+    make the level DEFAULT exact; empty for other levels. `rival`: of a slow program the level, or
+    the dtype in which the same model takes less CPU.
     """
 
     kind: OutcomeKind
@@ -85,6 +91,7 @@ class Outcome:
     over_memory_limit: bool = False
     dies_at: str = ""
     given_away: tuple[str, ...] = ()
+    rival: str = ""
 
     @property
     def backend(self) -> str:
@@ -208,7 +215,8 @@ class RunLevels(Job[tuple[HeldOutputs, ...]]):
     refused or accepted, and hold no outputs. expected: bytes by output; of one that takes many
     times as much, only dtype and shape are sent (nnfuzz.sandbox.wire.stand_in). None: everything
     is sent. reference: expected outputs, with which the worker compares those of each level
-    (nnfuzz.backend.numeric). None: nobody compares there, and all outputs are sent.
+    (nnfuzz.backend.numeric). None: nobody compares there, and all outputs are sent. costs: SLOW,
+    LEAK or both, if a program that runs is called often to tell (nnfuzz.backend.costs).
     """
 
     model: bytes
@@ -220,6 +228,7 @@ class RunLevels(Job[tuple[HeldOutputs, ...]]):
     invalid: bool = False
     expected: Mapping[str, int] | None = None
     reference: Mapping[str, np.ndarray] | None = None
+    costs: tuple[OutcomeKind, ...] = ()
 
     part = Outcome
 

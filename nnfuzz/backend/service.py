@@ -7,7 +7,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -35,6 +35,7 @@ from nnfuzz.backend.contract import (
     files_of,
     own_fault,
 )
+from nnfuzz.backend.costs import floats32, growth, in_float32, times_the_cpu
 from nnfuzz.backend.interface import InputError, OnnxModel
 from nnfuzz.backend.numeric import agree
 from nnfuzz.backend.outcome import (
@@ -53,6 +54,7 @@ from nnfuzz.backend.outcome import (
 from nnfuzz.backend.registry import BackendSpec
 from nnfuzz.backend.target import ONNX, Pipeline, Target
 from nnfuzz.base.reading import JsonObject
+from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.sizes import by_copy, from_copies
 from nnfuzz.sandbox.events import reads_as_lacking, reads_as_out_of_memory
 from nnfuzz.sandbox.job import Report, Service, does
@@ -214,14 +216,47 @@ class BackendService(Service):
                 return self._accepted(program, level, seconds, report)
             execute = partial(_runs, program, job.inputs)
             outputs = self._timed(Stage.EXECUTE, level, seconds, report, execute)
+            costs = self._costs(imported, level, execute) if job.costs else None
             del program, execute  # the compiler frees its own objects
         except NoDevice:
             return self._outcome(level, seconds, kind=OutcomeKind.OK, stage=Stage.COMPILE)
         except _Stopped as stop:
             return self._outcome(level, seconds, **stop.fields)
+        if costs:
+            return self._outcome(level, seconds, stage=Stage.EXECUTE, **costs)
         return self._outcome(
             level, seconds, kind=OutcomeKind.OK, stage=Stage.EXECUTE, outputs=outputs
         )
+
+    def _costs(
+        self, imported: Imported, level: str, call: Callable[[], object]
+    ) -> JsonObject | None:
+        """The fields of the outcome of a program that is slow or leaks; None if it does neither.
+
+        A rival that fails, as a model in another dtype may, tells nothing. Nor does the CPU of a
+        drawn pipeline or of DEFAULT: the threads that these may ask for wait busily.
+        """
+        kinds = self._job.costs
+        compared = OutcomeKind.SLOW in kinds and level in self._backend.levels
+        rivals = (self._backend.default_levels()[0], DType.FLOAT32.value) if compared else ()
+        for rival in (own for own in rivals if own != level):
+            with suppress(Exception):
+                if times := times_the_cpu(call, self._rival(imported, level, rival)):
+                    message = f"takes {times:.0f} times the CPU of {rival}"
+                    return {"kind": OutcomeKind.SLOW, "message": message, "rival": rival}
+        with suppress(Exception):
+            if OutcomeKind.LEAK in kinds and (size := growth(call)):
+                message = f"grows the used memory by {size} bytes a call"
+                return {"kind": OutcomeKind.LEAK, "message": message}
+        return None
+
+    def _rival(self, imported: Imported, level: str, rival: str) -> Callable[[], object]:
+        """The call of another level, or of the same model in float32. Raises: any error."""
+        inputs = self._job.inputs
+        if rival == DType.FLOAT32.value:
+            imported, inputs = self._imported(in_float32(self._job.model)), floats32(inputs)
+            rival = level
+        return partial(_runs, self._backend.compile(imported, rival), inputs)
 
     def _accepted(
         self,

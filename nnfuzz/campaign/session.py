@@ -26,7 +26,7 @@ from nnfuzz.campaign.scheduler import Scheduler
 from nnfuzz.feedback.lacking import Instance, lacking
 from nnfuzz.feedback.probe import Prober
 from nnfuzz.feedback.support import ProbeAnswers, Support
-from nnfuzz.feedback.support_cache import SupportCache, SupportFile, claims_of, declined
+from nnfuzz.feedback.support_cache import SupportCache, SupportFile, claims_of, declined, tables_of
 from nnfuzz.feedback.throttle import Throttle
 from nnfuzz.findings.folder import write_finding
 from nnfuzz.ir.support_key import SupportKey
@@ -303,15 +303,16 @@ class Session:
             # Without learning, a campaign could not find out that a table is wrong.
             if config.learn and adapter(**spec.options).form == ONNX:
                 own = declined(adapter, keys) | claims_of(adapter, self._versions[label])
-                if config.probe and not (own or self.thorough):
-                    own = self._lacking(label, keys)
+                known = adapter.operators or tables_of(adapter, self._versions[label])[0]
+                if config.probe and not (known or self.thorough):
+                    own |= self._lacking(label, [key for key in keys if key not in own])
                 claims[label] = {k: why for k, why in own.items() if k.operator not in case.focus}
         self.store.probes.load(answers)
         return Prober(levels, keys, answers, self.store.probes.add, claims)
 
     def _lacking(self, label: str, keys: Sequence[SupportKey]) -> dict[SupportKey, str]:
-        """Asks a compiler without a table for two signatures per test, in models of many operators;
-        returns what it refuses, with the reasons.
+        """Asks a compiler without a table of its release or an older one for two signatures per
+        test, in models of many operators; returns what it refuses, with the reasons.
         """
         config = self.config
         self.observer.note(f"{label}: has no table of what it refuses, so it is asked first")

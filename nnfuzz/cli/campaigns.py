@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import chain
 from pathlib import Path
 
 from nnfuzz.backend.contract import Backend, meant, suggest
@@ -59,15 +58,12 @@ class Request:
     plugins: tuple[Path, ...] = ()
     out: Path | None = None
     known: Path | None = None
-    baseline: Path | None = None
     focus: tuple[str, ...] = ()
     settings: Mapping[str, object] = field(default_factory=dict)
 
     def known_lines(self, registry: BackendRegistry) -> tuple[str, ...]:
         """The lines of all known failures. Raises: ConfigError."""
-        given = {"--known": self.known, "--set baseline": self.baseline}
-        lines = [known_failures(path, registry, name) for name, path in given.items() if path]
-        return tuple(dict.fromkeys(chain(*lines)))
+        return tuple(known_failures(self.known, registry) if self.known else ())
 
 
 def new_config(
@@ -232,7 +228,7 @@ def _config_to_go_on(store: Store, request: Request) -> tuple[CampaignConfig, Ba
     registry = BackendRegistry.discover(stored.plugins)
     if request.backends:
         given["backends"] = tuple(registry.parse(text) for text in request.backends)
-    if request.known or request.baseline:
+    if request.known:
         given["known"] = request.known_lines(registry)
     return stored.resumed_with(given), registry
 
@@ -271,7 +267,7 @@ def default_folder(specs: Sequence[BackendSpec], prefix: str = "") -> Path:
     return folder
 
 
-def known_failures(path: Path, registry: BackendRegistry, option: str = "--known") -> list[str]:
+def known_failures(path: Path, registry: BackendRegistry) -> list[str]:
     """The lines of known failures: of a file with one in each; of a folder, lines for the findings
     in it by today's rules; of a campaign's summary.json, which holds less, signatures; of a ledger,
     lines for its bugs but the fixed ones.
@@ -285,7 +281,7 @@ def known_failures(path: Path, registry: BackendRegistry, option: str = "--known
         if path.is_dir():
             files = sorted(path.rglob("finding.json"))
             if not files and not (path / "summary.json").exists():
-                raise ConfigError(f"{option} {path} holds neither a finding nor a summary.json")
+                raise ConfigError(f"--known {path} holds neither a finding nor a summary.json")
             return list(KnownFailures.merged(known_by(f.parent, registry) for f in files).lines())
         if path.suffix == ".json":
             with making_sense(path):
@@ -295,10 +291,10 @@ def known_failures(path: Path, registry: BackendRegistry, option: str = "--known
             return list(KnownFailures.parse(named, str(path)).lines())
         return list(KnownFailures.load(path).lines())
     except KnownError as error:
-        raise ConfigError(f"{option} {path}: {error}") from error
+        raise ConfigError(f"--known {path}: {error}") from error
     except Unreadable as error:
         raise ConfigError(
-            f"{option} {error}: name a finding's or campaign's folder, its summary.json, a "
+            f"--known {error}: name a finding's or campaign's folder, its summary.json, a "
             "ledger, or a text file with a signature or a pattern such as backend=tvm operator=Pow "
             "in each line"
         ) from error

@@ -18,7 +18,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnfuzz.compare.mismatch import Width
 from nnfuzz.compare.reference import (
     PRECISIONS,
     Precision,
@@ -73,21 +72,6 @@ class Envelope:
         if not self.dtype.is_float:
             return self.lo, self.hi
         return self.lo - self.ulp, self.hi + self.ulp
-
-
-def width(bounds: Envelope) -> Width | None:
-    """Half the width of an output's intervals: median and maximum. None if nothing is comparable or
-    the output is discrete. Elements with reference 0, NaN or infinity do not count."""
-    if not bounds.dtype.is_float or not bounds.comparable.any():
-        return None
-    counted = bounds.comparable & (bounds.ref != 0) & (bounds.ulp > 0)
-    counted &= np.isfinite(bounds.lo) & np.isfinite(bounds.hi)
-    half = (bounds.hi[counted] - bounds.lo[counted]) / 2
-    if not half.any():
-        return Width(0.0, 0.0)
-    with np.errstate(over="ignore"):  # the unit may be the least subnormal number
-        units = np.minimum(half / bounds.ulp[counted], np.finfo(np.float64).max)
-    return Width(float(np.median(units)), float(units.max()))
 
 
 @dataclass(frozen=True, eq=False)

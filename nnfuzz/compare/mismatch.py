@@ -80,19 +80,6 @@ class Loss:
     why: str
 
 
-@dataclass(frozen=True)
-class Width:
-    """Half the width of an output's intervals, in units in the last place at the reference.
-
-    median, most: over the comparable elements other than 0; 0 if all are exact.
-    """
-
-    median: float
-    most: float
-
-
-WIDEST = 3
-"""Number of outputs whose widths a verdict prints; `Verdict.widths` has all."""
 ENOUGH = 0.9
 """Share of an output's elements above which a verdict says "agrees" without a note on coverage."""
 
@@ -150,7 +137,6 @@ class Verdict:
     habitual: by target, the wrong outputs that deviations explain if they do not explain all.
     defined: False if a correct compiler may raise an error (nnfuzz.compare.envelope.defined).
     losses: by partly incomparable output, the nodes at which comparability is lost.
-    widths: by float output, the widths of its intervals; only `judge` gives them.
     contradictions: by target, outputs that agree with onnx.reference and not with our reference.
     calls: by target whose wrong outputs are right if the program is called once, the number of the
     first wrong call, from 0.
@@ -164,7 +150,6 @@ class Verdict:
     defined: bool = True
     habitual: dict[Target, tuple[str, ...]] = field(default_factory=dict)
     losses: dict[str, tuple[Loss, ...]] = field(default_factory=dict)
-    widths: dict[str, Width] = field(default_factory=dict)
     contradictions: dict[Target, tuple[Contradiction, ...]] = field(default_factory=dict)
     calls: dict[Target, int] = field(default_factory=dict)
 
@@ -215,19 +200,7 @@ class Verdict:
         """The text of the verdict for a target without a mismatch."""
         if not self.compared:
             return self.coverage
-        agrees = f"agrees on {self.coverage}" if self.coverage else "agrees"
-        return f"{agrees}; {self.sharpness}" if self.sharpness else agrees
-
-    @property
-    def sharpness(self) -> str:
-        """A text about the widest intervals of inexact outputs; "" if there are none."""
-        inexact = [(name, width) for name, width in self.widths.items() if width.most]
-        widest = sorted(inexact, key=lambda row: -row[1].median)[:WIDEST]
-        rows = [
-            f"of {n} are ±{w.median:.3g} ULP wide at the median, ±{w.most:.3g} at most"
-            for n, w in widest
-        ]
-        return f"intervals {', '.join(rows)}" if rows else ""
+        return f"agrees on {self.coverage}" if self.coverage else "agrees"
 
     def __str__(self) -> str:
         """One line per target that agrees, and one per mismatch."""
@@ -238,12 +211,6 @@ class Verdict:
     def _accused(self) -> list[tuple[Target, str]]:
         rows = self.mismatches.items()
         return [(t, str(m)) for t, mismatches in rows for m in mismatches or (self.agreement,)]
-
-    @property
-    def comparable_share(self) -> float:
-        """Mean share of comparable elements over all outputs; 1 without outputs."""
-        shares = self.comparable.values()
-        return sum(shares) / len(shares) if shares else 1.0
 
 
 def _percent(share: float) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from nnfuzz.backend.target import Target
 from nnfuzz.compare.edges import enclosure
-from nnfuzz.compare.envelope import Enclosure, Envelope, width
+from nnfuzz.compare.envelope import Enclosure, Envelope
 from nnfuzz.compare.losses import losses
 from nnfuzz.compare.mismatch import Element, Mismatch, MismatchKind, Number, Verdict
 from nnfuzz.ir.dtypes import plain
@@ -33,14 +33,7 @@ def judge(
 
     Raises: ReferenceFault if an operator's reference semantics fail.
     """
-    bounds = enclosure(graph, params)
-    return with_widths(judged(bounds, outputs, independent), bounds)
-
-
-def with_widths(plain: Verdict, bounds: Enclosure) -> Verdict:
-    """The verdict, with the widths of its intervals added."""
-    widths = {name: width(own) for name, own in bounds.envelopes.items()}
-    return replace(plain, widths={name: own for name, own in widths.items() if own})
+    return judged(enclosure(graph, params), outputs, independent)
 
 
 def judged(
@@ -48,7 +41,7 @@ def judged(
     outputs: Mapping[Target, Arrays],
     independent: Iterable[Iterable[Target]] = (),
 ) -> Verdict:
-    """The verdict for given envelopes, with `losses` but without `widths`. See `judge`."""
+    """The verdict for given envelopes, with `losses`. See `judge`."""
     plain = verdict(bounds.envelopes, outputs, independent)
     return replace(plain, defined=bounds.defined, losses=losses(bounds, plain.partial))
 
@@ -58,7 +51,7 @@ def verdict(
     outputs: Mapping[Target, Arrays],
     independent: Iterable[Iterable[Target]] = (),
 ) -> Verdict:
-    """The verdict for given envelopes, with neither `losses` nor `widths`. See `judge`."""
+    """The verdict for given envelopes, without `losses`. See `judge`."""
     mismatches = {target: compare(envelope, arrays) for target, arrays in outputs.items()}
     groups = [[t for t in group if t in mismatches] for group in independent]
     groups = [group for group in groups if group]

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from nnfuzz.backend.numeric import Habits
-from nnfuzz.backend.outcome import Outcome, OutcomeKind, RunLevels, Stage
+from nnfuzz.backend.outcome import COSTS, Outcome, OutcomeKind, RunLevels, Stage
 from nnfuzz.backend.runner import BackendRunner, RunnerError
 from nnfuzz.backend.target import ONNX
 from nnfuzz.compare.flip import NOBODY, Blame
@@ -59,6 +59,7 @@ class Run:
             invalid=case.fault is not None,
             expected={name: array.nbytes for name, array in case.expected.items()},
             reference=case.expected if self.compares else None,
+            costs=tuple(kind for kind in COSTS if kind in case.variations),
         )
         runner.submit(job, form_of(case, runner), self.seconds)
 

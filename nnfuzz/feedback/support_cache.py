@@ -102,18 +102,24 @@ def claims_of(adapter: type[Backend], versions: Mapping[str, str]) -> dict[Suppo
 
     versions: of the compiler, its own first.
     """
-    module = getattr(sys.modules.get(adapter.__module__), "__file__", None) or ""
-    paths = Path(module).parent.joinpath(TABLES).glob(f"{adapter.name}-*.json")
-    tables = sorted((_numbers(path.stem.removeprefix(f"{adapter.name}-")), path) for path in paths)
-    own = _numbers(next(iter(versions.values()), ""))
-    nearest = [path for release, path in tables if release <= own][-1:]
-    nearest = nearest or [path for _, path in tables][:1]
+    older, newer = tables_of(adapter, versions)
+    nearest = older[-1:] or newer[:1]
     file = SupportFile.read(nearest[0]) if nearest else None
     if file is None:
         return {}
     of = next(iter(file.versions.values()), "")
     refused = file.support.refused()
     return {key: f"{why} (as {adapter.name} {of})" for key, why in refused.items()}
+
+
+def tables_of(adapter: type[Backend], versions: Mapping[str, str]) -> tuple[list[Path], list[Path]]:
+    """The adapter's tables of releases that are not newer, and those of newer ones, by release."""
+    module = getattr(sys.modules.get(adapter.__module__), "__file__", None) or ""
+    paths = Path(module).parent.joinpath(TABLES).glob(f"{adapter.name}-*.json")
+    tables = sorted((_numbers(path.stem.removeprefix(f"{adapter.name}-")), path) for path in paths)
+    own = _numbers(next(iter(versions.values()), ""))
+    older, newer = ([p for r, p in tables if (r > own) is late] for late in (False, True))
+    return older, newer
 
 
 def declined(adapter: type[Backend], keys: Iterable[SupportKey]) -> dict[SupportKey, str]:
@@ -182,20 +188,20 @@ class SupportCache:
         files = sorted((f for _, f in by_time), key=lambda file: not is_of(file.versions, release))
         return next(iter(files), None)
 
-    def known(self, backend: str, release: str = "") -> tuple[str, Support]:
-        """The backend's version in its newest table, and the union of that version's tables,
-        without exporters. A signature that ran with some exporter counts as supported.
+    def known(self, backend: str, release: str = "") -> Support:
+        """The union of the tables of the backend's version in its newest table, without exporters.
+        A signature that ran with some exporter counts as supported.
 
         release: as for `newest`.
         """
         newest, merged = self.newest(backend, release), Support(backend)
         if newest is None:
-            return "", merged
+            return merged
         for _, file in sorted(self._files(backend)):
             for key, entry in file.entries.items() if file.versions == newest.versions else ():
                 if entry.status == OK or key.signature not in merged.entries:
                     merged.entries[key.signature] = entry
-        return newest.versions.get(backend, ""), merged
+        return merged
 
     def _files(self, backend: str) -> Iterator[tuple[Path, SupportFile]]:
         for path in self.folder.glob(f"support-{backend}-*.json"):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from nnfuzz.backend.contract import IssueForm
-from nnfuzz.backend.outcome import Outcome, OutcomeKind
+from nnfuzz.backend.outcome import COSTS, Outcome, OutcomeKind
 from nnfuzz.backend.target import CPU, WAYS, Pipeline
 from nnfuzz.base.packed_values import evaluated
 from nnfuzz.base.reading import JsonObject
@@ -201,6 +201,8 @@ def symptom(finding: Finding, outcome: Outcome | None) -> str:
         return _invalid_symptom(finding, outcome, where)
     if failure.kind is OutcomeKind.TIMEOUT:
         return f"{where} does not finish the stage *{failure.stage}* of a small model."
+    if failure.kind in COSTS and outcome is not None:
+        return f"{where} {outcome.message}."
     if failure.kind is OutcomeKind.CRASH and outcome is not None:
         return f"{where}: the process is {text.inline(outcome.message)} in stage *{failure.stage}*."
     error = text.code(outcome.error_type) if outcome is not None else "an error"

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nnfuzz.backend import costs
 from nnfuzz.backend.contract import Backend, InputChanged
 from nnfuzz.backend.interface import OnnxModel
-from nnfuzz.backend.outcome import Outcome, OutcomeKind
+from nnfuzz.backend.outcome import COSTS, Outcome, OutcomeKind
 from nnfuzz.backend.registry import NONE, BackendRegistry, BackendSpec, PluginFiles
 from nnfuzz.backend.target import EXPORTED, MODULE, Pipeline
 from nnfuzz.base.external_data import names_files
@@ -230,13 +232,14 @@ def repro_script(finding: Finding, program: str | None, plugins: PluginFiles = N
     module = module_text(finding)
     case = finding.case
     several = is_called(case.exporter) and (at_one_size(case.graph) or not takes_module(finding))
+    counting = _costs(failure.kind, outcome)
     inline = inlined(finding)
     by_nnfuzz = not module if takes_module(finding) else program is None
     if takes_module(finding) and not module:
         program = _FALLBACK_MODULE.format(spec=text.python(_spec_json(finding)))
     elif program is None:
         program = _FALLBACK.format(spec=text.python(_spec_json(finding)))
-    if several:
+    if several or counting:
         program = compiled_once(program)
     expected = _expected(finding, wrong)
     return (
@@ -255,7 +258,9 @@ def repro_script(finding: Finding, program: str | None, plugins: PluginFiles = N
             module=text.Quoted(module.strip()),
             foreign=foreign(finding.case),
             loads_file=not finding.case.fault and names_files(finding.case.model),
-            several=several,
+            several=several or counting,
+            counting=text.Quoted(counting),
+            rival=outcome.rival if outcome else "",
             ways={Pipeline.parse(o.level).way for o in finding.outcomes} if several else (),
             runner=text.Quoted("run_calls" if several else "run"),
             expected_dtype=str(expected.dtype) if expected is not None else "",
@@ -342,6 +347,16 @@ def exit_codes(outcome: Outcome | None, kind: OutcomeKind) -> str:
     return f"Exit code 1 while it reproduces, {others}."
 
 
+def _costs(kind: OutcomeKind, outcome: Outcome | None) -> str:
+    """The source of the functions that show a program to be slow or to leak; "" for others."""
+    if kind not in COSTS:
+        return ""
+    own = [costs.times_the_cpu] if kind is OutcomeKind.SLOW else [costs.used_bytes, costs.growth]
+    if outcome and outcome.rival == DType.FLOAT32.value:
+        own += [costs.in_float32, costs.floats32]
+    return "\n\n".join(map(inspect.getsource, (costs.cpu_seconds, costs.cpu_of, *own)))
+
+
 def _lacking(outcome: Outcome | None) -> list[str]:
     """Errors of a compiler that is absent or too old, unless the finding is one of them."""
     name = outcome.error_type.rpartition(".")[2] if outcome else ""
@@ -414,7 +429,8 @@ def _expectation(finding: Finding, outcome: Outcome | None) -> str:
     elif failure.kind is OutcomeKind.CRASH:
         what = f"the process is {outcome.message}" if outcome.signal else outcome.message
     else:
-        what = f"{outcome.error_type}: {text.trimmed(outcome.message, 600)}"
+        message = text.trimmed(outcome.message, 600)
+        what = f"{outcome.error_type}: {message}" if outcome.error_type else f"it {message}"
     expected = "the model compiles and runs"
     if fault := finding.case.fault:
         expected = f"an error that says what is wrong with the model: {fault}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.operators.draw import Sizes
 
-ENGINES = ("direct", "concolic", "symbolic", "mutate")
+ENGINES = ("direct", "symbolic", "mutate")
 """The engines by name, the default first (nnfuzz.generate.engines)."""
 DTYPE_WEIGHTS: Mapping[str, float] = {
     "float32": 6.0,

@@ -1,5 +1,5 @@
 """The contract of engines, which generate graphs; and the engines that insert one operator after
-another: direct, concolic and symbolic."""
+another: direct and symbolic."""
 
 from __future__ import annotations
 
@@ -39,17 +39,14 @@ class Kept:
 
 @dataclass(frozen=True)
 class Generated:
-    """A generated concrete graph, with its cost.
+    """A generated concrete graph.
 
-    solver_checks: Z3 checks. attempts: tried insertions. motifs: names of the motifs in it; a near
-    miss has "~" and its kind after the name. resizable: the graph before it became concrete, if the
-    engine had such a graph. known: tensors of values that are the same as in the graph that
-    generation started from.
+    motifs: names of the motifs in it; a near miss has "~" and its kind after the name. resizable:
+    the graph before it became concrete, if the engine had such a graph. known: tensors of values
+    that are the same as in the graph that generation started from.
     """
 
     graph: Graph
-    solver_checks: int = 0
-    attempts: int = 0
     motifs: tuple[str, ...] = ()
     resizable: Resizable | None = None
     known: Mapping[str, Any] = field(default_factory=dict)
@@ -76,15 +73,10 @@ class Engine(Protocol):
 
 @dataclass(frozen=True)
 class Direct:
-    """An engine that decides every size at once.
-
-    eager: whether a first attempt draws numbers and then checks the constraints; if they fail,
-    propagation finds values in the next attempt. Otherwise propagation finds all values.
-    """
+    """An engine that decides every size at once."""
 
     catalog: Catalog
     config: GenerateConfig
-    eager: bool = True
 
     def next(
         self,
@@ -94,21 +86,22 @@ class Direct:
         turns: Sequence[MotifTurn] = (),
     ) -> Generated:
         start = rng.choice(corpus).graph if corpus else None
-        store = DecidedStore(rng, self.config.sizes, self.eager)
-        config = replace(self.config, backward=BACKWARD) if self.eager else self.config
+        store = DecidedStore(rng, self.config.sizes)
+        config = replace(self.config, backward=BACKWARD)
         moves = GraphGrower(self.catalog, config, store, turns)
         moves.grow_from(start, target)
         graph = moves.finish()
         if start:
             splice(graph, start.values, moves.draw)
-        return Generated(graph, 0, moves.attempts, tuple(moves.planted))
+        return Generated(graph, tuple(moves.planted))
 
 
+@dataclass(frozen=True)
 class Symbolic:
     """An engine that keeps sizes symbolic, so that a later node can still change earlier ones."""
 
-    def __init__(self, catalog: Catalog, config: GenerateConfig) -> None:
-        self.catalog, self.config = catalog, config
+    catalog: Catalog
+    config: GenerateConfig
 
     def next(
         self,
@@ -131,5 +124,4 @@ class Symbolic:
                 splice(graph, start.values, draw)
             else:
                 resizable = Resizable(symbolic, session.constraints, session.env, config.sizes)
-            made = session.checks, moves.attempts, tuple(moves.planted)
-            return Generated(graph, *made, resizable)
+            return Generated(graph, tuple(moves.planted), resizable)

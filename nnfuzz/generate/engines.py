@@ -11,7 +11,6 @@ from nnfuzz.generate.mutate import Mutate
 
 MADE: Mapping[str, Callable[[Catalog, GenerateConfig], Engine]] = {
     "direct": Direct,
-    "concolic": lambda catalog, config: Direct(catalog, config, eager=False),
     "symbolic": Symbolic,
     "mutate": Mutate,
 }

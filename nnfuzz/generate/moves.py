@@ -79,7 +79,6 @@ class GraphGrower:
         self.config = config
         self.draw = store.draws[-1]
         self.growth = Growth(store, config)
-        self.attempts = 0
         self.planted: list[str] = []
         self.goal = config.nodes
         self._turns = turns
@@ -186,7 +185,6 @@ class GraphGrower:
             return self._start(spec)
         ways = {True: self._backward, False: self._forward}
         for attempt in range(ATTEMPTS_PER_OPERATOR):
-            self.attempts += 1
             backward = self.draw.chance(self.config.backward)
             last = attempt == ATTEMPTS_PER_OPERATOR - 1
             for direction in (backward, not backward):

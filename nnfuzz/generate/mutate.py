@@ -57,7 +57,7 @@ class Mutate:
             if change.nothing():
                 change.once()
         known = {n: v for n, v in kept.values.items() if n in change.unaffected()}
-        return Generated(change.graph, 0, change.attempts, kept.motifs, known=known)
+        return Generated(change.graph, kept.motifs, known=known)
 
 
 class _Change:
@@ -69,7 +69,6 @@ class _Change:
         self.catalog, self.config, self.rng = catalog, config, rng
         self.draw: Draw = EagerDraw(rng, config.sizes)
         self.graph = self.start = graph
-        self.attempts = 0
 
     def once(self) -> None:
         """Apply one change; nothing happens if none that is tried fits."""
@@ -81,7 +80,6 @@ class _Change:
             self._cut,
         )
         for _ in range(TRIES):
-            self.attempts += 1
             found = self.draw.choice(ways)()
             if found is not None and not self._avoided(found):
                 self.graph = found
@@ -113,7 +111,7 @@ class _Change:
     def _inserted(self) -> Graph | None:
         """The graph with one node inserted, before a placeholder or after a value."""
         config = replace(self.config, nodes=1, motifs=0.0)
-        moves = GraphGrower(self.catalog, config, DecidedStore(self.rng, config.sizes, eager=True))
+        moves = GraphGrower(self.catalog, config, DecidedStore(self.rng, config.sizes))
         moves.adopt(self.graph)
         moves.grow()
         return moves.finish(self.graph) if len(moves.growth.graph.nodes) == moves.goal else None

@@ -274,7 +274,7 @@ def _written(
     Raises: MissingOperator.
     """
     rng = random.Random(f"{motif.name}/{seed}")
-    growth = Growth(DecidedStore(rng, config.sizes, True), config)
+    growth = Growth(DecidedStore(rng, config.sizes), config)
     weights = {dtype: config.dtype_weight(dtype) or 0.0 for dtype in DType}
     rank = min(max(RANK, motif.ranks[0]), motif.ranks[1])
     type_: TensorType | None = TensorType(motif.dtypes[0], (SIZE,) * rank)

@@ -392,7 +392,6 @@ class _Examination:
             if (last := self._last(failure)) is None:
                 return place
             (value, wrong), before = last, FUSED if fused else ENDS
-            place = replace(place, fused=fused)
         operator, node = self._maker(value)
         return replace(place, value=value, operator=operator, node=node, wrong=wrong, before=before)
 

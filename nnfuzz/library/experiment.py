@@ -312,19 +312,18 @@ class Oracle:
         """Compares the outputs of a compiler, by name, with the envelope.
 
         The verdict's `mismatches` are under `target`; str(verdict) lists the mismatches, or states
-        that there are none, how much was compared, and how wide the intervals are (`widths`). An
-        output that is not given is a mismatch. Raises: TypeError if it is no test case or no
-        mapping to arrays; ValueError for an output that the case does not have; ReferenceFault if
-        the reference cannot be computed, which is nnfuzz's fault.
+        that there are none, and how much was compared. An output that is not given is a mismatch.
+        Raises: TypeError if it is no test case or no mapping to arrays; ValueError for an output
+        that the case does not have; ReferenceFault if the reference cannot be computed, which is
+        nnfuzz's fault.
         """
-        from nnfuzz.compare.verdict import judged, with_widths
+        from nnfuzz.compare.verdict import judged
 
         check_case(case)
         parsed = Target.parse(target) if isinstance(target, str) else target
         arrays = _outputs(case, outputs)
         with one_thread():
-            bounds = self.enclosure(case)
-            return with_widths(judged(bounds, {parsed: arrays}), bounds)
+            return judged(self.enclosure(case), {parsed: arrays})
 
     def envelope(self, case: TestCase) -> dict[str, Envelope]:
         """By output: arrays `ref`, `lo` and `hi`, and `any`: a mask of incomparable elements.

@@ -193,9 +193,8 @@ class Place:
 
     value, operator, node: the first wrong value, and what computes it; "" where no value is wrong
     or it is unknown where an error begins. wrong: how the value differs. before: a sentence on the
-    values that the node reads. fused: whether it is wrong only if it is compiled together with
-    nodes in front of it. hidden: whether no output of the model is wrong, because later nodes hide
-    it. given_away: whether it is accuracy that the compiler gives away by default or by its
+    values that the node reads. hidden: whether no output of the model is wrong, because later nodes
+    hide it. given_away: whether it is accuracy that the compiler gives away by default or by its
     interface. accused, passes, evidence: of nnfuzz.experiment.localise.Localisation. finding: with
     all of this. folder: where it was saved; "" if it was not.
     """
@@ -207,7 +206,6 @@ class Place:
     node: str = ""
     wrong: Mismatch | None = None
     before: str = ""
-    fused: bool = False
     hidden: bool = False
     given_away: bool = False
     accused: str = ""

@@ -170,17 +170,10 @@ class SessionSettings:
     known: Path | None = setting(
         None,
         "Failures to count but not to report: a file with a signature or a pattern (backend=NAME "
-        "operator=Pow dtype=bfloat16) in each line, a folder of findings, or a ledger (nnfuzz "
-        "bugs)",
+        "operator=Pow dtype=bfloat16) in each line, a folder of findings, an earlier campaign or "
+        "its summary.json, or a ledger (nnfuzz bugs)",
         REPORTED,
         Kind("FILE", "a path", Path),
-    )
-    baseline: Path | None = setting(
-        None,
-        "Folder or summary.json of an earlier campaign: its findings are known, and only new ones "
-        "fail",
-        REPORTED,
-        Kind("CAMPAIGN", "a path", Path),
     )
 
 

@@ -129,33 +129,13 @@ def _fraction(number: float) -> bool:
     return math.isfinite(number) and number != round(number)
 
 
-@dataclass
-class Spent:
-    """The cost of one phase: candidates that ran, candidates whose result was known, seconds."""
-
-    run: int = 0
-    repeated: int = 0
-    seconds: float = field(default=0.0, metadata=ROUNDED)
-
-
-@dataclass
-class Counter:
-    """The candidates of one pass: proposed, rejected before they ran, run, and accepted."""
-
-    proposed: int = 0
-    rejected: int = 0
-    run: int = 0
-    accepted: int = 0
-    seconds: float = field(default=0.0, metadata=ROUNDED)
-
-
 @dataclass(frozen=True)
 class ReductionFigures:
     """The entry "reduction" of a finding.json.
 
     nodes, elements: before and after; a graph in several calls counts once. confirmed: how many of
     how many runs in fresh processes failed. known: the hash of the known cause that was recognised,
-    or "". spent: by phase. passes: by name.
+    or "".
     """
 
     nodes: tuple[int, int] = (0, 0)
@@ -164,8 +144,6 @@ class ReductionFigures:
     seconds: float = field(default=0.0, metadata=ROUNDED)
     confirmed: tuple[int, int] = (0, 0)
     known: str = ""
-    spent: Mapping[str, Spent] = field(default_factory=dict)
-    passes: Mapping[str, Counter] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> ReductionFigures:

@@ -119,34 +119,27 @@ def reduce_case(problem: Problem, config: ReduceConfig | None = None) -> CaseRed
             question, initial = _with_fewer_levels(trials, question, initial, wanted)
         question = _shortened(question, problem.failure, initial)
         known = KnownCauses(config.causes, trials, question, wanted, problem.failure.stage)
-        with trials.phase("known"):
-            rest = known.without(initial)
-            keeps = kept(trials, question, rest, wanted)
+        rest = known.without(initial)
+        keeps = kept(trials, question, rest, wanted)
         limits = config.budget, config.watch, config.seconds
         engine = ReductionEngine(trials, question, rest, wanted, *limits, known.recognises, keeps)
         if config.only_known and known.found is None:
             raise Unexplained("the failure has another cause than those that are known")
-        with trials.phase("reduce"):
+        best = engine.reduce()
+        if known.found is None and (alone := wrong_inside(trials, whole, best, wanted)):
+            engine.keeps = bool  # the operators of ONNX have names of their own
+            engine.adopt(alone)
             best = engine.reduce()
-            if known.found is None and (alone := wrong_inside(trials, whole, best, wanted)):
-                engine.keeps = bool  # the operators of ONNX have names of their own
-                engine.adopt(alone)
-                best = engine.reduce()
         confirmed = 0
         if known.found is None:
-            with trials.phase("confirm"):
-                questions = _confirming(whole, question)
-                best, confirmed = _holding(trials, questions, engine.adopted, wanted)
+            questions = _confirming(whole, question)
+            best, confirmed = _holding(trials, questions, engine.adopted, wanted)
         failure = next((f for f, mark in best.failing if mark == wanted), best.failing[0][0])
         diagnosis = NOTHING
         if known.found is None:
-            with trials.phase("evidence"):
-                asking = question if question.hurried else whole
-                diagnosis = diagnose(
-                    trials, asking, [*engine.adopted, best], failure, config.causes
-                )
+            asking = question if question.hurried else whole
+            diagnosis = diagnose(trials, asking, [*engine.adopted, best], failure, config.causes)
     assert best.case is not None
-    counters = engine.progress.counters
     figures = ReductionFigures(
         nodes=(operators(problem.case.graph), operators(best.case.graph)),
         elements=(initial.measure[ELEMENTS], best.measure[ELEMENTS]),
@@ -154,8 +147,6 @@ def reduce_case(problem: Problem, config: ReduceConfig | None = None) -> CaseRed
         seconds=time.perf_counter() - start,
         confirmed=(confirmed, CONFIRMATIONS),
         known=known.found.hash if known.found else "",
-        spent=trials.spent,
-        passes={name: count for name, count in counters.items() if count.proposed},
     )
     return CaseReduction(failure, best, figures, known.found, diagnosis)
 
@@ -170,12 +161,11 @@ def asked(
     if not problem.case.graph:
         raise NotReduced("there is no graph, only a model: nothing to reduce")
     with _trials(problem, config) as trials:
-        with trials.phase("start"):
-            trials.start()
-            question = _question(problem, trials)
-            initial = trials.run(problem.case, (), question)
-            question, initial = _plainer(trials, question, initial, problem)
-            question, initial = _without_silent(question, initial)
+        trials.start()
+        question = _question(problem, trials)
+        initial = trials.run(problem.case, (), question)
+        question, initial = _plainer(trials, question, initial, problem)
+        question, initial = _without_silent(question, initial)
         yield trials, question, initial, _wanted(problem.failure, initial)
 
 

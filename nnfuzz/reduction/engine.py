@@ -1,4 +1,4 @@
-"""The engine of the reducer: owns the interestingness test, the cache, the budget and the counters.
+"""The engine of the reducer: owns the interestingness test, the cache and the budget.
 
 Passes only propose. A candidate counts if it is simpler (nnfuzz.reduction.subject.Subject.measure)
 and still fails in the same way.
@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from nnfuzz.ir.view import GraphView
-from nnfuzz.reduction.candidate import CandidateQuestion, Counter, Tried
+from nnfuzz.reduction.candidate import CandidateQuestion, Tried
 from nnfuzz.reduction.edit import ORDER, Group
 from nnfuzz.reduction.trials import Trials
 from nnfuzz.testcase.case import TestCase
@@ -35,7 +35,6 @@ class ReductionProgress:
     budget: int = BUDGET
     nodes: int = 0
     measure: tuple[int, ...] = ()
-    counters: dict[str, Counter] = field(default_factory=dict)
 
 
 Watch = Callable[[ReductionProgress], None]
@@ -106,20 +105,15 @@ class ReductionEngine:
 
         Groups that failed once are not tried again on what a later success left.
         """
-        counter = self.progress.counters.setdefault(name, Counter())
         self.progress.by = name
-        start = time.perf_counter()
         done: set[tuple[str, ...]] = set()
         while self._left() > 0:
             proposed = self._proposed(name)
             fresh = [g for g in proposed if tuple(e.key for e in g) not in done]
-            counter.proposed += len(fresh)
-            position = self.first(fresh, counter)
+            position = self.first(fresh)
             if position is None:
                 break
-            counter.accepted += 1
             done.update(tuple(e.key for e in group) for group in fresh[:position])
-        counter.seconds += time.perf_counter() - start
 
     def _proposed(self, name: str) -> list[Group]:
         """The groups of edits of a pass that are worth a try on the present best case.
@@ -154,25 +148,23 @@ class ReductionEngine:
         ]
         return places[0] if places else None
 
-    def first(self, candidates: Sequence[Group], counter: Counter) -> int | None:
+    def first(self, candidates: Sequence[Group]) -> int | None:
         """Adopts the first candidate that is simpler and interesting; its position, if any."""
         for position, edits in enumerate(candidates):
             if self._left() <= 0:
                 break
             tried = self.trials.run(self.case, edits, self.question, self.best.measure)
-            if self._consumed(tried, counter):
+            if self._consumed(tried):
                 self.adopt(tried)
                 return position
         return None
 
-    def _consumed(self, tried: Tried, counter: Counter) -> bool:
+    def _consumed(self, tried: Tried) -> bool:
         """Counts a candidate; whether it is to be adopted."""
         if not tried.digest:
-            counter.rejected += 1
             return False
         if tried.digest not in self.spent:
             self.spent.add(tried.digest)
-            counter.run += 1
             self.progress.run += 1
             self.watch(self.progress)
         return self._better(tried)

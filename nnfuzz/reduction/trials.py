@@ -7,7 +7,6 @@ runs them. This process imports neither.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -35,7 +34,6 @@ from nnfuzz.reduction.candidate import (
     Prepare,
     Propose,
     Rejected,
-    Spent,
     Tried,
     failure_key,
     with_keys,
@@ -189,7 +187,7 @@ class WorkerError(RuntimeError):
 class Trials:
     """Tries candidates, one after the other. A context manager.
 
-    spent: by phase. No candidate runs twice for one question, whoever asks it.
+    No candidate runs twice for one question, whoever asks it.
     """
 
     def __init__(
@@ -213,8 +211,6 @@ class Trials:
         )
         self._shared = servers is not None
         self._known: dict[CandidateQuestion, dict[str, Tried]] = {}
-        self.spent: dict[str, Spent] = {}
-        self._spent = Spent()
         self._usual = 0.0
         """Seconds of the slowest model that ended, 0 before there is one."""
         self._slow: list[frozenset[str]] = []
@@ -241,17 +237,6 @@ class Trials:
             self._servers.habits = learn_habits(self.runner) if self.runner else ()
         return self._servers.habits
 
-    @contextmanager
-    def phase(self, name: str) -> Iterator[Spent]:
-        """Counts the runs within as a part of this phase."""
-        outer, start = self._spent, time.perf_counter()
-        self._spent = self.spent.setdefault(name, Spent())
-        try:
-            yield self._spent
-        finally:
-            self._spent.seconds += time.perf_counter() - start
-            self._spent = outer
-
     def known(self, question: CandidateQuestion) -> dict[str, Tried]:
         """What came of candidates that were asked this, by digest."""
         return self._known.setdefault(question, {})
@@ -270,15 +255,11 @@ class Trials:
         known = self.known(question)
         tried = self._tried(self._workers, case, edits, question, below, known)
         if tried.digest:
-            repeated = known.get(tried.digest) is tried
-            self._spent.repeated += repeated
-            self._spent.run += not repeated
             known.setdefault(tried.digest, tried)
         return tried
 
     def run_fresh(self, case: TestCase, question: CandidateQuestion) -> Tried:
         """The same for a case as it is, in a new process of the backend."""
-        self._spent.run += 1
         usual = self.runner
         if usual is None:
             return self._tried(self._workers, case, (), question)

@@ -47,11 +47,6 @@ class SolverSession:
         if self._smt is not None:
             self._smt.close()
 
-    @property
-    def checks(self) -> int:
-        """The number of Z3 checks made so far."""
-        return self._smt.checks if self._smt else 0
-
     def value(self, e: Int | Bool) -> int | bool:
         """The value of an expression under the solution. Raises: KeyError for a new variable."""
         return evaluate(e, self.env, self._values)
@@ -104,7 +99,17 @@ class SolverSession:
         if self.budget <= 0:
             return False
         self.budget -= 1
-        model = self.model(constraints)
+        smt = self._smt
+        if smt is None:
+            from nnfuzz.solve.smt import SmtSolver  # Z3 takes time to load, and few graphs need it
+
+            smt = self._smt = SmtSolver(self._seed, self._resources)
+        smt.add(self.constraints[self._asserted :])
+        self._asserted = len(self.constraints)
+        smt.push()
+        smt.add(constraints)
+        model = smt.check()
+        smt.pop()
         if model is None:
             return False
         env = {**self.env, **model}
@@ -130,22 +135,6 @@ class SolverSession:
         order = dict.fromkeys((*preferences, *self.env))
         return solve(self.constraints, self.draw, free=order, tries=3, prefer=preferences)
 
-    def model(self, extra: Sequence[Bool]) -> dict[Var, int] | None:
-        """Z3's values under which all constraints and the extra ones hold, or None."""
-        smt = self._smt
-        if smt is None:
-            from nnfuzz.solve.smt import SmtSolver  # Z3 takes time to load, and few graphs need it
-
-            smt = self._smt = SmtSolver(self._seed, self._resources)
-        if self._asserted < len(self.constraints):
-            smt.add(self.constraints[self._asserted :])
-            self._asserted = len(self.constraints)
-        smt.push()
-        smt.add(extra)
-        model = smt.check()
-        smt.pop()
-        return model
-
     def mark(self) -> tuple[int, int]:
         """The present state, for `restore`."""
         return len(self.env), len(self.constraints)
@@ -156,7 +145,7 @@ class SolverSession:
         del self.constraints[mark[1] :]
 
     def adopt(self, model: dict[Var, int]) -> None:
-        """Use a solution of all constraints, as Z3 or `resettle` returned it."""
+        """Use a solution of all constraints, as `resettle` returned it."""
         self._commit({**self.env, **model})
 
     def _commit(self, env: dict[Var, int]) -> None:

@@ -37,7 +37,6 @@ class SmtSolver:
         )
         self._terms: dict[Expr, object] = {}
         self._vars: list[list[Var]] = [[]]
-        self.checks = 0
 
     def _set_params(self, **params: int) -> None:
         handle = z.Z3_mk_params(self._ctx)
@@ -83,7 +82,6 @@ class SmtSolver:
 
     def check(self) -> dict[Var, int] | None:
         """Values for all variables; None if there are none, or if the resources run out."""
-        self.checks += 1
         if z.Z3_solver_check(self._ctx, self._solver) != Z3_L_TRUE:
             return None
         model = z.Z3_solver_get_model(self._ctx, self._solver)

@@ -91,12 +91,11 @@ class DecidedStore:
 
     immediate = True
 
-    def __init__(self, rng: random.Random, sizes: Sizes, eager: bool) -> None:
-        """eager: whether the first attempts draw numbers before they look at the constraints; most
-        constraints then hold, and nothing has to be propagated."""
-        lazy = Draw(rng, sizes)
+    def __init__(self, rng: random.Random, sizes: Sizes) -> None:
+        """The first attempts draw numbers before they look at the constraints; most constraints
+        then hold, and nothing has to be propagated."""
         self.writing: Draw = EagerDraw(rng, sizes)
-        self.draws: Sequence[Draw] = (self.writing, self.writing, lazy) if eager else (lazy,)
+        self.draws: Sequence[Draw] = (self.writing, self.writing, Draw(rng, sizes))
         self.env: dict[Var, int] = {}
 
     def known(self, e: Int) -> int | None:

@@ -189,7 +189,6 @@ class TestCase:
     exporter: str = "torchscript"
     opset: int = 20
     seconds: dict[str, float] = field(default_factory=dict)
-    solver_checks: int = 0
     discarded: int = 0
     variations: tuple[str, ...] = ()
     generated_for: str = ""

@@ -228,8 +228,7 @@ class _Making:
     def made(self) -> TestCase | NotProduced:
         """The test case, or why there is none."""
         try:
-            made, draft = self._grown()
-            draft = self._written(self._fed(self._valued(draft)))
+            draft = self._written(self._fed(self._valued(self._grown())))
             graph = draft.graph.view()
         except _GivenUp as error:
             return self.case.failed(str(error), stage="inputs")
@@ -248,7 +247,6 @@ class _Making:
             exporter=draft.exporter,
             opset=config.opset,
             seconds=self.case.seconds,
-            solver_checks=made.solver_checks,
             discarded=self.case.discarded,
             variations=draft.variations,
             generated_for=config.writer,
@@ -266,7 +264,7 @@ class _Making:
         made_by = engine("direct", self.test.catalog, self.plan.config)
         return made_by.next(self.rng, (), self._target(False), self.plan.turns)
 
-    def _grown(self) -> tuple[Generated, CaseDraft]:
+    def _grown(self) -> CaseDraft:
         """A graph with valid inputs. Raises: _GivenUp."""
         plan, config = self.plan, self.generator.config
         name = "symbolic" if plan.symbolic else config.engine
@@ -289,7 +287,7 @@ class _Making:
             raise _GivenUp(f"no node can be written at opset {config.opset}")
         if isinstance(found, NotFound):
             raise _GivenUp(found.reason)
-        return made, replace(draft, found=found, traced=found.inputs)
+        return replace(draft, found=found, traced=found.inputs)
 
     def _draft(self, made: Generated) -> CaseDraft:
         """A graph in the variations that need no values."""

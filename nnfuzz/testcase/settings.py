@@ -44,8 +44,8 @@ class CaseSettings:
     )
     engine: str = setting(
         "direct",
-        "What makes graphs: direct (sizes are numbers at once), concolic (by propagation), "
-        "symbolic (by solving whole graphs) or mutate (of eight, seven are changes of the first)",
+        "What makes graphs: direct (sizes are numbers at once), symbolic (by solving whole "
+        "graphs) or mutate (of eight, seven are changes of the first)",
         MODELS,
         words("NAME"),
         said="{default}",
@@ -107,6 +107,22 @@ class CaseSettings:
         SHARE,
         usual=0.25,
         said="{usual}, 0 with invalid",
+    )
+    slow: float = setting(
+        0.0,
+        "Share of the tests with larger tensors whose programs are timed by turns: a finding is a "
+        "level that takes 30 times the CPU of the least optimised one, or of the model in float32",
+        MODELS,
+        SHARE,
+        usual=0.005,
+    )
+    leak: float = setting(
+        0.0,
+        "Share of the tests whose programs are called some hundred times: a finding is one whose "
+        "resident memory grows in each hundred",
+        MODELS,
+        SHARE,
+        usual=0.005,
     )
     quantize: float = setting(
         0.0,

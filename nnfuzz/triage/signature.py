@@ -21,7 +21,7 @@ from nnfuzz.backend.backtrace import normalise
 from nnfuzz.backend.causes import slip
 from nnfuzz.backend.complaint import CompilerError, ComplaintKind, read_complaint
 from nnfuzz.backend.numeric import Deviation
-from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.outcome import COSTS, Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Pipeline, Target, levels_of
 from nnfuzz.base.reading import Json, JsonObject, Unreadable, read
 from nnfuzz.base.text import one_line
@@ -42,7 +42,7 @@ from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
 from nnfuzz.triage.pattern import names_of, operands, switches
 from nnfuzz.vary.faults.fault import Fault
 
-FAILURES = (OutcomeKind.EXCEPTION, OutcomeKind.CRASH, OutcomeKind.TIMEOUT)
+FAILURES = (OutcomeKind.EXCEPTION, OutcomeKind.CRASH, OutcomeKind.TIMEOUT, *COSTS)
 _DTYPES = frozenset(dtype.value for dtype in DType)
 _LEVEL_CHARACTERS = 50  # that a pipeline may take of a title
 HASH_DIGITS = 12
@@ -122,7 +122,7 @@ class MismatchDetails(_Details):
 
 @dataclass(frozen=True, kw_only=True)
 class HangDetails(_Details):
-    """A stage that does not end."""
+    """A stage that does not end, or a program that takes too much time or memory."""
 
     stage: Stage
 
@@ -472,7 +472,7 @@ def _error(
 def _details_of(
     outcome: Outcome, graph: GraphView, names: Collection[str]
 ) -> ErrorDetails | HangDetails:
-    if outcome.kind is OutcomeKind.TIMEOUT:
+    if outcome.kind in (OutcomeKind.TIMEOUT, *COSTS):
         return HangDetails(kind=outcome.kind, stage=outcome.stage)
     details = error_details(outcome, names)
     place = place_of_death(outcome, graph)

@@ -35,6 +35,8 @@ DIMENSIONS = 4
 """How many dimensions of a graph are tried as a symbolic dimension."""
 MULTIPLES = 0.8
 """Probability that a size of a graph with blocked sizes is one of nnfuzz.operators.draw.BLOCKS."""
+TIMED, FEW = 1024, 3
+"""Least elements of the first tensor of a graph that is timed, and its most operators."""
 NOTHING = 0.1
 """Probability that a fresh dimension of a tensor that may be empty is 0."""
 
@@ -153,6 +155,28 @@ class Large(Variation):
             sizes, name = replace(sizes, blocks=MULTIPLES), "blocked"
         config = replace(plan.config, sizes=sizes)
         return replace(plan, config=config, variations=(*plan.variations, name))
+
+
+class Slow(Variation):
+    """A small graph whose first tensor has many elements, so that the CPU time of a call tells."""
+
+    name = setting = "slow"
+
+    def planned(self, test: VariedTest, plan: GraphPlan, rng: random.Random) -> GraphPlan:
+        if test.stream(self.name).random() >= self.share:
+            return plan
+        sizes = replace(plan.config.sizes, least_first=TIMED)
+        config = replace(plan.config, nodes=min(plan.config.nodes, FEW), sizes=sizes)
+        return replace(plan, config=config, variations=(*plan.variations, self.name))
+
+
+class Leak(Variation):
+    """A model whose program is called some hundred times."""
+
+    name = setting = "leak"
+
+    def valued(self, test: VariedTest, draft: CaseDraft) -> CaseDraft:
+        return draft.named(self.name) if test.stream(self.name).random() < self.share else draft
 
 
 class Empty(Variation):

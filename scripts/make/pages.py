@@ -16,7 +16,7 @@ from packaging.version import Version
 
 from nnfuzz.bugs.bug import Bug, BugState, ScriptResult
 from nnfuzz.bugs.ledger import Ledger
-from nnfuzz.cli.commands.ops import HEADINGS, operator_facts, share
+from nnfuzz.cli.commands.ops import HEADINGS, operator_facts
 from nnfuzz.materialize.opsets import OPSETS, default_opset
 from nnfuzz.operators.motif import Motif, load_motifs
 from nnfuzz.operators.operator import OpSpec
@@ -107,7 +107,7 @@ def operators() -> str:
         name, *cells = facts.cells
         family, (lo, hi) = spec.__module__.rpartition(".")[2], spec.arity()
         inputs = str(lo) if lo == hi else f"{lo}-{hi}"
-        shares = [share(len(made.intersection(facts.keys)), len(facts.keys)) for made in written]
+        shares = [f"{len(made.intersection(facts.keys))} of {len(facts.keys)}" for made in written]
         summary = inspect.cleandoc(vars(spec).get("__doc__") or "").partition("\n")[0]
         lines.append((f"`{name}`", family, inputs, *cells, *shares, summary))
     headings = (HEADINGS[0], "family", "inputs", *HEADINGS[1:], *EXPORTERS, "")

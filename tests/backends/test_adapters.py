@@ -178,33 +178,22 @@ def test_a_missing_kernel_is_unsupported_by_onnxruntime():
             assert "Could not find an implementation" in outcome.message
 
 
-def test_a_kernel_for_other_dtypes_only_is_unsupported_by_tvm():
-    missing = REGISTRY.get("tvm").missing()
-    if missing:
+@pytest.mark.parametrize(
+    ("node", "dtype", "told"),
+    [
+        (("LayerNormalization", {"axis": 0}), DType.BFLOAT16, "only support float32 and float16"),
+        (("PRelu", {}), DType.INT32, ""),
+    ],
+)
+def test_a_kernel_for_other_dtypes_only_is_unsupported_by_tvm(node, dtype, told):
+    if missing := REGISTRY.get("tvm").missing():
         pytest.skip(missing)
-    bf16 = DType.BFLOAT16.numpy
-    norm = model(
-        [helper.make_node("LayerNormalization", ["x", "x"], ["y"], axis=0)],
-        {"x": (bf16, [2])},
-        {"y": (bf16, [2])},
-    )
+    types, made = (dtype.numpy, [2]), helper.make_node(node[0], ["x", "x"], ["y"], **node[1])
     with BackendRunner(REGISTRY.parse("tvm"), REGISTRY) as runner:
-        for outcome in runner.run(norm, {"x": np.ones(2, bf16)}):
-            assert outcome.kind is OutcomeKind.UNSUPPORTED
-            assert "only support float32 and float16" in outcome.message
-
-
-def test_an_operator_of_floats_only_is_unsupported_by_tvm():
-    missing = REGISTRY.get("tvm").missing()
-    if missing:
-        pytest.skip(missing)
-    whole = np.dtype(np.int32)
-    prelu = model(
-        [helper.make_node("PRelu", ["x", "x"], ["y"])], {"x": (whole, [2])}, {"y": (whole, [2])}
-    )
-    with BackendRunner(REGISTRY.parse("tvm"), REGISTRY) as runner:
-        for outcome in runner.run(prelu, {"x": np.ones(2, whole)}):
+        whole = model([made], {"x": types}, {"y": types})
+        for outcome in runner.run(whole, {"x": np.ones(2, dtype.numpy)}):
             assert outcome.kind is OutcomeKind.UNSUPPORTED, outcome.message
+            assert told in outcome.message
 
 
 def test_onnxruntime_does_not_quantise_anew_on_another_grid():

@@ -144,7 +144,7 @@ def test_findings_fail_until_they_are_in_the_baseline(here):
     ((ran, name),) = [[case.attrib["name"] for case in suite]]
     assert ran == "campaign" and name.startswith("broken-broken-on-purpose")
     assert "### Failures" in (here / "out.md").read_text()
-    code, shown = fuzz(*broken, *reports, "--out", "pr", "--set", "baseline=main/summary.json")
+    code, shown = fuzz(*broken, *reports, "--out", "pr", "--known", "main/summary.json")
     assert code == 0 and "of known failures" in shown, shown
     assert not list(ElementTree.parse("out.xml").iter("failure"))
     assert "of known failures" in (here / "out.md").read_text()
@@ -187,8 +187,8 @@ def test_a_misspelt_focus_is_refused_before_a_model_is_made(here, monkeypatch):
     [
         (("--focus", "Add", "--resume"), "leave out --resume"),
         (("--focus", "Sofmax"), "did you mean 'Softmax'"),
-        (("--set", "baseline=broken.py"), "--set baseline broken.py"),
-        (("--set", "baseline=."), "holds neither a finding nor a summary.json"),
+        (("--known", "broken.py"), "--known broken.py"),
+        (("--known", "."), "holds neither a finding nor a summary.json"),
     ],
 )
 def test_wrong_usage_leaves_no_campaign_behind(here, monkeypatch, arguments, message):

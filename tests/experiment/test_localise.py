@@ -155,23 +155,21 @@ def asked(answers):
     return ask, calls
 
 
-@given(st.integers(1, 34))
-def test_the_first_release_that_fails_is_found_in_six(first):
-    ask, calls = asked([ReleaseAnswer.RIGHT] * first + [ReleaseAnswer.FAILS] * (35 - first))
-    found = came("c", RELEASES, ask)
-    assert found.release == f"1.{first}"
-    assert found.result == f"fails since 1.{first}; 1.{first - 1} is right"
+@pytest.mark.parametrize(
+    ("search", "before", "after", "told"),
+    [
+        (came, "RIGHT", "FAILS", "fails since 1.{0}; 1.{1} is right"),
+        (went, "FAILS", "RIGHT", "1.{0} is right; it fails up to 1.{1}"),
+    ],
+)
+@given(first=st.integers(1, 34))
+def test_the_first_release_that_differs_is_found_in_six(search, before, after, told, first):
+    answers = [ReleaseAnswer[before]] * first + [ReleaseAnswer[after]] * (35 - first)
+    ask, calls = asked(answers)
+    found = search("c", RELEASES, ask)
+    assert found.release == f"1.{first}" and found.result == told.format(first, first - 1)
     assert len(calls) <= 6
     assert [step.release for step in found.steps] == calls
-
-
-@given(st.integers(1, 34))
-def test_the_first_release_that_is_right_again_is_found_in_six(first):
-    ask, calls = asked([ReleaseAnswer.FAILS] * first + [ReleaseAnswer.RIGHT] * (35 - first))
-    found = went("c", RELEASES, ask)
-    assert found.release == f"1.{first}"
-    assert found.result == f"1.{first} is right; it fails up to 1.{first - 1}"
-    assert len(calls) <= 6
 
 
 @given(st.integers(1, 34), st.sets(st.integers(0, 34)))

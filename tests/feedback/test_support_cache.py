@@ -24,6 +24,7 @@ from nnfuzz.feedback.support_cache import (
     SupportFile,
     claims_of,
     declined,
+    tables_of,
     write_table,
 )
 from nnfuzz.ir.support_key import SupportKey
@@ -81,13 +82,12 @@ def test_what_ran_in_any_way_of_exporting_is_supported(tmp_path):
         entries = {key(name): SupportEntry(status) for name, status in zip(names, statuses)}
         path = cache.path(spec, versions, {"exporter": exporter})
         cache.save(path, SupportFile("toy", versions, entries))
-    version, support = cache.known("toy")
-    assert version == "1"
+    support = cache.known("toy")
     assert {str(key): entry.status for key, entry in support.entries.items()} == {
         "a": "ok",
         "b": "unsupported",
     }
-    assert cache.newest("other") is None and cache.known("other") == ("", Support("other"))
+    assert cache.newest("other") is None and cache.known("other") == Support("other")
 
 
 def test_the_installed_release_comes_before_one_that_ran_later(tmp_path):
@@ -97,10 +97,10 @@ def test_the_installed_release_comes_before_one_that_ran_later(tmp_path):
         entries = {SupportKey.parse(version): SupportEntry("ok")}
         cache.save(path, SupportFile("toy", {"toy": version}, entries))
         os.utime(path, (len(version), 1 if version.startswith("2") else 2))
-    assert cache.known("toy")[0] == "1.0"
-    assert cache.known("toy", "2.0")[0] == "2.0-built-here"
+    assert [*cache.known("toy").entries] == [SupportKey.parse("1.0")]
+    assert [*cache.known("toy", "2.0").entries] == [SupportKey.parse("2.0-built-here")]
     assert cache.newest("toy", "2.0").versions == {"toy": "2.0-built-here"}
-    assert cache.known("toy", "3.0")[0] == "1.0"  # the newest there is
+    assert cache.known("toy", "3.0") == cache.known("toy")  # the newest there is
 
 
 def test_a_campaign_begins_with_the_table_of_the_nearest_release(tmp_path, monkeypatch):
@@ -115,6 +115,7 @@ def test_a_campaign_begins_with_the_table_of_the_nearest_release(tmp_path, monke
     nearest = {"1.2.0": "Add", "1.9": "Add", "1.10": "Where", "1.11": "Where", "0.9": "Add"}
     for release, name in nearest.items():
         assert [*claims_of(adapter, {"toy": release})] == [key(name)]
+        assert bool(tables_of(adapter, {"toy": release})[0]) == (release != "0.9")
 
 
 def test_tables_of_adapters_hold_refusals_alone():

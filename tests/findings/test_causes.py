@@ -13,7 +13,7 @@ from nnfuzz.cli.campaigns import known_failures
 from nnfuzz.findings.folder import write_finding
 from nnfuzz.findings.reduced import cause_of, keys_of, known_by
 from nnfuzz.records.finding import Origin
-from nnfuzz.reduction.candidate import Counter, ReductionFigures, Spent
+from nnfuzz.reduction.candidate import ReductionFigures
 from nnfuzz.reduction.diagnosis import Diagnosis
 from nnfuzz.triage.cause import Cause, Symptoms
 from nnfuzz.triage.keys import Claim, Hypothesis, Key, KeyKind, have_one_cause
@@ -55,9 +55,7 @@ def test_a_failure_that_follows_from_another_is_known_by_that(finding_of):
 
 
 def test_what_a_folder_says_of_its_origin_comes_back(finding_of):
-    figures = ReductionFigures(
-        (9, 2), (30, 4), 17, 1.5, (3, 3), "", {"reduce": Spent(3)}, {"a": Counter(1)}
-    )
+    figures = ReductionFigures((9, 2), (30, 4), 17, 1.5, (3, 3), "")
     diagnosis = Diagnosis(
         (Hypothesis(Claim.IGNORES, "Add", "input 1"),), (Key(KeyKind.CAUSE, "x"),), "", ("axis",)
     )

@@ -298,7 +298,7 @@ def test_the_share_changes_no_other_graph(mixed):
     assert same == [not {"large", "blocked"}.intersection(case.variations) for case in mixed]
 
 
-@pytest.mark.parametrize("engine", ["direct", "concolic", "symbolic"])
+@pytest.mark.parametrize("engine", ["direct", "symbolic"])
 def test_nearly_all_graphs_are_large_if_all_shall_be(engine):
     """A few have no operator that takes such a tensor."""
     producer = Producer(1, CaseConfig(exporter="direct", engine=engine, large=1.0))

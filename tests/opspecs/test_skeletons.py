@@ -35,7 +35,7 @@ CATALOGS = {opset: catalog(opset) for opset in (13, NEWEST)}
 def grown(skeleton, seed: int, near: NearMiss = EXACT, opset: int = NEWEST) -> GraphGrower | None:
     """A graph of a skeleton alone; None if it does not fit."""
     config = GenerateConfig(opset=opset)
-    store = DecidedStore(random.Random(f"{skeleton.name}/{seed}"), config.sizes, True)
+    store = DecidedStore(random.Random(f"{skeleton.name}/{seed}"), config.sizes)
     made = GraphGrower(CATALOGS[opset], config, store)
     return made if made._planted(skeleton, near) else None
 

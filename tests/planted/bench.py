@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from nnfuzz.backend.numeric import close
 from nnfuzz.backend.target import Target
-from nnfuzz.compare.envelope import Envelope, envelopes
 from nnfuzz.compare.mismatch import Mismatch
 from nnfuzz.compare.reference import ReferenceFault
-from nnfuzz.compare.verdict import outside
 from nnfuzz.ir.dtypes import is_floating
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
@@ -36,20 +33,6 @@ def cheap(expected: Arrays, outputs: Arrays) -> bool:
     return all(name in outputs and close(array, outputs[name]) for name, array in expected.items())
 
 
-@dataclass(frozen=True)
-class Miss:
-    """An effective bug that was not found in a test case.
-
-    reason: "cheap" (the cheap check agreed), "masked" (no element that went wrong is comparable),
-    "wide" (one is, and lies in the envelope). excess: there, the largest ratio of the deviation
-    to what rounding explains.
-    """
-
-    case: int
-    reason: str
-    excess: float = 0.0
-
-
 @dataclass
 class Score:
     """What became of one change.
@@ -58,7 +41,7 @@ class Score:
     found: effective ones that the production pipeline flags. cheap: effective ones that the cheap
     check let pass although the envelope objects. flagged: all that were flagged. failed: models
     that it broke noisily. first: how many models it took until the first one was flagged.
-    misses: the effective ones that were not found, by reason. alarms: on legal variations.
+    alarms: on legal variations.
     """
 
     change: Change
@@ -69,15 +52,7 @@ class Score:
     flagged: int = 0
     failed: int = 0
     first: int | None = None
-    misses: list[Miss] = field(default_factory=list)
     alarms: list[str] = field(default_factory=list)
-
-    def to_json(self) -> dict[str, Any]:
-        change = self.change
-        data = {k: v for k, v in vars(self).items() if k not in ("change", "misses")}
-        misses = [asdict(miss) for miss in self.misses]
-        return {"name": change.name, "kind": change.kind, "text": change.text, **data,
-                "misses": misses}  # fmt: skip
 
 
 @dataclass
@@ -102,12 +77,11 @@ class Bench:
         self.producer = Producer(self.seed, self.config)
         self.scores = {change.name: Score(change) for change in self.changes}
 
-    def run(self, models: int, report: Callable[[int], None] = lambda done: None) -> None:
+    def run(self, models: int) -> None:
         """Until that many models have been judged."""
         index = 0
         while self.models < models:
-            if self.step(index) is not None:
-                report(self.models)
+            self.step(index)
             index += 1
 
     def step(self, index: int) -> TestCase | None:
@@ -140,7 +114,7 @@ class Bench:
         found = {name: verdict.mismatches[target] for name, target in targets.items()}
         if found[""]:
             self.baseline_alarms.append(describe(case, found[""]))
-        spread = bounds = None
+        spread = None
         for name, outputs in changed.items():
             score = self.scores[name]
             score.reached += 1
@@ -158,12 +132,6 @@ class Bench:
                 score.effective += 1
                 score.found += wrong and not agrees
                 score.cheap += wrong and agrees
-                if not wrong or agrees:
-                    bounds = bounds or self._envelopes(case)
-                    score.misses.append(why(case.id.index, plain, outputs, spread, bounds))
-
-    def _envelopes(self, case: TestCase) -> dict[str, Envelope]:
-        return envelopes(self.producer.load(case), {**case.inputs, **case.weights})
 
     def _changed(self, case: TestCase, base: Run, plain: Arrays) -> dict[str, Arrays]:
         """The outputs of every change that reaches them."""
@@ -238,23 +206,6 @@ def excess(x: np.ndarray, y: np.ndarray, spread: np.ndarray) -> np.ndarray:
         limit = np.where(np.isfinite(size), limit, np.inf)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.nan_to_num(distance(x, y) / limit, nan=0.0, posinf=np.inf)
-
-
-def why(
-    index: int, plain: Arrays, outputs: Arrays, spread: Arrays, bounds: Mapping[str, Envelope]
-) -> Miss:
-    """The reason of a miss."""
-    found = [
-        float(
-            np.where(bounds[n].comparable, excess(x, outputs[n], spread[n]), 0.0).max(initial=0.0)
-        )
-        for n, x in plain.items()
-    ]
-    most = max(found)
-    if most <= 1:
-        return Miss(index, "masked")
-    inside = all(not outside(bounds[n], outputs[n]).any() for n in plain)
-    return Miss(index, "wide" if inside else "cheap", min(most, 1e300))
 
 
 def describe(case: TestCase, mismatches: Sequence[Mismatch]) -> str:

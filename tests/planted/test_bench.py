@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -120,9 +119,9 @@ def test_common_bugs_are_found_and_legal_variations_pass():
 
 
 def test_command_line(capsys):
-    assert main(["--models", "3", "--only", "copied_in_half", "--json"]) == 0
-    data = json.loads(capsys.readouterr().out)
-    assert data["models"] == 3 and [c["name"] for c in data["changes"]] == ["copied_in_half"]
+    assert main(["--models", "3", "--only", "copied_in_half"]) == 0
+    printed = capsys.readouterr().out
+    assert "copied_in_half" in printed and "3 models" in printed
     assert main(["--models", "2", "--legal", "--only", "excess_precision"]) == 0
     assert "false alarms" in capsys.readouterr().out
     assert main(["--only", "no_such_bug"]) == 2

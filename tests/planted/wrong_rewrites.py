@@ -77,17 +77,19 @@ def guarded(node: Node, *extra: str, mutant) -> Node:
 # -- order of operations ----------------------------------------------------------------------
 
 
+def inside_out(node: Node, source: Node) -> Node:
+    """outer(inner(x)) becomes inner(outer(x))."""
+
+    def mutant(y, xs, inner):
+        return source.kernel(source.attrs, node(inner[0], *xs[1:])[0], *inner[1:])
+
+    return guarded(node, *source.inputs, mutant=mutant)
+
+
 @BUGS.rewrite()
 def activation_fused_before_reduction(program):
     """f(reduce(x)) is compiled as reduce(f(x))."""
-
-    def fuse(node, source):
-        def mutant(y, xs, inner):
-            return source.kernel(source.attrs, node(inner[0], *xs[1:])[0], *inner[1:])
-
-        return guarded(node, *source.inputs, mutant=mutant)
-
-    return fused(program, UNARY, LINEAR, fuse)
+    return fused(program, UNARY, LINEAR, inside_out)
 
 
 @BUGS.rewrite()
@@ -109,14 +111,7 @@ def function_moved_through_maximum(program):
 @BUGS.rewrite()
 def function_moved_below_padding(program):
     """f(pad(x)) is compiled as pad(f(x)) although f(0) is not 0."""
-
-    def fuse(node, source):
-        def mutant(y, xs, inner):
-            return source.kernel(source.attrs, node(inner[0], *xs[1:])[0], *inner[1:])
-
-        return guarded(node, *source.inputs, mutant=mutant)
-
-    return fused(program, UNARY, ("Pad", "Trilu"), fuse)
+    return fused(program, UNARY, ("Pad", "Trilu"), inside_out)
 
 
 @BUGS.rewrite()

@@ -136,7 +136,7 @@ def test_a_check_without_resources_answers_none():
 
 
 def store():
-    return DecidedStore(random.Random(1), Sizes(), eager=False)
+    return DecidedStore(random.Random(1), Sizes())
 
 
 def test_variables_get_values_that_satisfy_their_constraints():

@@ -29,7 +29,7 @@ def test_every_variation_has_a_name_of_its_own_and_a_setting():
 def test_a_test_case_names_the_variations_that_made_it():
     config = CaseConfig(
         exporter="direct", nodes=8, dynamic=0.2, quantize=0.3, large=0.2, skeletons=0.3,
-        edge_share=0.3, forms=0.4, spelled=0.4, rewrites=0.3, calls=0.2,
+        edge_share=0.3, forms=0.4, spelled=0.4, rewrites=0.3, calls=0.2, slow=0.2, leak=0.2,
     )  # fmt: skip
     producer, found = Producer(1, config), Counter()
     for case in map(producer.produce, range(60)):

@@ -177,7 +177,7 @@ def known_refusals(registry: BackendRegistry, specs: Specs) -> tuple[str, ...]:
         backend = registry.get(spec.name)
         release = spec.release or known_release(backend)
         refused |= claims_of(backend, {spec.name: release}).keys()
-        refused |= cache.known(spec.name, release)[1].refused().keys()
+        refused |= cache.known(spec.name, release).refused().keys()
     return tuple(sorted(map(str, refused)))
 
 

@@ -251,9 +251,6 @@ def _show_reduction(folder: Path, done: CaseReduction, reduced: Finding) -> None
         f"{own.nodes[0]} -> {own.nodes[1]} nodes, {own.elements[0]} -> {own.elements[1]} elements; "
         f"{own.candidates} candidates in {own.seconds:.1f} s"
     )
-    for name, counter in own.passes.items():
-        if counter.accepted:
-            typer.echo(f"  {name}: {counter.accepted} of {counter.run} candidates accepted")
     typer.echo(done.failure.signature.title)
     if reduced.localisation:
         typer.echo(f"accused: {reduced.localisation['party']}")

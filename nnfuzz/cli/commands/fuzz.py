@@ -90,7 +90,7 @@ def fuzz(
     raise typer.Exit(exit_code(result.summary))
 
 
-_OF_SESSION = {"known", "baseline", "focus"}
+_OF_SESSION = {"known", "focus"}
 
 
 def _settings(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -23,11 +23,9 @@ from nnfuzz.cli.errors import FINDINGS, OK, UsageError, tell
 from nnfuzz.cli.options import AMOUNT, MODELS, TESTED, Plugins
 from nnfuzz.cli.progress import steps
 from nnfuzz.cli.shell import Grouped, GroupedGroup
-from nnfuzz.feedback.support import Support
-from nnfuzz.feedback.support_cache import SupportCache, claims_of, is_of
+from nnfuzz.feedback.support_cache import SupportCache, claims_of
 from nnfuzz.generate.catalog import signature_key
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.operators.operator import OpSpec
 from nnfuzz.operators.registry import OpRegistry
 
@@ -57,7 +55,7 @@ def table(
     """List the operators that models are made of; check their specs.
 
     \b
-    nnfuzz ops                       all operators, and their support by installed compilers
+    nnfuzz ops                       all operators
     nnfuzz ops --backend tvm         signatures that TVM does not support, by exporter
     nnfuzz ops check Conv MatMul     compare specs with PyTorch and ONNX
     """
@@ -74,30 +72,13 @@ def _show_operators(plugins: list[Path]) -> None:
     """Prints the table. Raises: UsageError."""
     specs = load_operators(plugins).specs()
     operators = operator_facts(specs, Judgements.kept_in(cache_folder()))
-    supports = _known_support()
-    console = terminal()
-    console.print(rich_table(operators, supports, console.width))
-    print(f"{len(operators)} operators, {sum(o.signatures for o in operators)} signatures")
-    if supports:
-        print(f"support as far as campaigns and probes have tried it; {UNKNOWN}: not tried yet")
-    else:
-        print("to learn what a compiler supports, fuzz it, or run nnfuzz backends --probe NAME")
-
-
-def _known_support() -> dict[str, Support]:
-    """The support tables of installed compilers, of the installed release if that ran here, by
-    name and version.
-    """
-    registry, cache = BackendRegistry.discover(), SupportCache(cache_folder())
-    known = {}
-    for name in registry.usable(tell):
-        backend = registry.get(name)
-        release = known_release(backend)
-        version, support = cache.known(name, release)
-        if support.entries and not backend.baseline:
-            shown = release if is_of({name: version}, release) else version
-            known[f"{name} {shown}".strip()] = support
-    return known
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in HEADINGS:
+        table.add_column(heading, no_wrap=heading in HEADINGS[:2])
+    for facts in operators:
+        table.add_row(*facts.cells)
+    terminal().print(table)
+    print(f"{len(operators)} operators, {sum(len(o.keys) for o in operators)} signatures")
 
 
 def _show_support(name: str, plugins: list[Path]) -> None:
@@ -208,21 +189,14 @@ def _selected(registry: OpRegistry, names: Sequence[str]) -> OpRegistry:
 # -- tables --------------------------------------------------------------------------------
 
 HEADINGS = ("operator", "opset", "ranks", "dtypes")
-UNKNOWN = "?"
-NARROW = 100  # columns of a terminal that HEADINGS do not fit into
-_WRAPPED = {"ranks": 8, "dtypes": 22}
-"""Headings of columns that may wrap in a terminal, and their least widths."""
 
 
 @dataclass(frozen=True)
 class OperatorFacts:
-    """One operator. cells: in the order of HEADINGS. keys: the written signatures that some opset
-    admits. signatures: the number of all its signatures.
-    """
+    """One operator. cells: in the order of HEADINGS. keys: signatures that some opset admits."""
 
     cells: tuple[str, ...]
     keys: tuple[str, ...]
-    signatures: int
 
 
 def operator_facts(
@@ -236,16 +210,9 @@ def operator_facts(
         legal = legal_signatures(spec, judgements)
         keys = {signature_key(spec, *signature) for signature in legal}
         cells = (spec.name, f"{spec.since}+", _ranks(spec), _dtypes(spec, legal))
-        facts.append(OperatorFacts(cells, tuple(sorted(keys)), len(spec.signatures())))
+        facts.append(OperatorFacts(cells, tuple(sorted(keys))))
     judgements.save()
     return facts
-
-
-def share(part: int, whole: int) -> str:
-    """ "yes" for all, "no" for none, "12 of 14"."""
-    if part in (0, whole):
-        return "no" if not part else "yes"
-    return f"{part} of {whole}"
 
 
 def _ranks(spec: type[OpSpec]) -> str:
@@ -266,32 +233,3 @@ def _dtypes(spec: type[OpSpec], signatures: Sequence[SignatureTypes]) -> str:
 def _names(dtypes: Iterable[DType]) -> str:
     named = set(dtypes)
     return " ".join(dtype.value for dtype in DType if dtype in named)
-
-
-def support_share(support: Support, keys: Collection[str]) -> str:
-    """The support of an operator's signatures: "yes", "no", "12 of 14", "?" if unknown."""
-    decided = [support.entries.get(SupportKey.parse(key)) for key in keys]
-    known = [entry for entry in decided if entry and entry.status]
-    if not known:
-        return UNKNOWN
-    works = sum(not entry.refused for entry in known)
-    open_ = f", {len(keys) - len(known)} {UNKNOWN}" if len(known) < len(keys) else ""
-    return share(works, len(known)) + open_
-
-
-def rich_table(
-    operators: Iterable[OperatorFacts], supports: Mapping[str, Support], width: int
-) -> Table:
-    """The table for a terminal of `width` columns; a narrow one shows names and support only.
-
-    supports: of each backend, by the heading of its column.
-    """
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    own = HEADINGS if width >= NARROW else HEADINGS[:1]
-    for heading in (*own, *supports):
-        wraps = heading in _WRAPPED or heading in supports
-        table.add_column(heading, no_wrap=not wraps, min_width=_WRAPPED.get(heading))
-    for facts in operators:
-        shares = (support_share(support, facts.keys) for support in supports.values())
-        table.add_row(*facts.cells[: len(own)], *shares)
-    return table
