@@ -147,12 +147,13 @@ def test_functions_are_counted_before_anything_walks_them(name):
 
 @pytest.mark.parametrize("name", ["circle", "conflicting"])
 def test_a_model_without_sense_is_not_checked(name, tmp_path):
-    with pytest.raises(Unusable, match="makes no sense"):
+    with pytest.raises(Unusable, match="makes no sense|is not in topological order"):
         check_sense(bombs.BOMBS[name](2))
     check_sense(bombs.nested(3))
     (tmp_path / "m.onnx").write_bytes(bombs.BOMBS[name](2).SerializeToString())
     done = nnfuzz("check", tmp_path / "m.onnx", "-b", "onnxruntime")
-    assert "makes no sense" in one_line(done)
+    told = one_line(done)
+    assert "makes no sense" in told or "not in topological order" in told
 
 
 def test_an_exception_is_the_fault_of_a_model_that_is_not_valid():
