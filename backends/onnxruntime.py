@@ -44,6 +44,7 @@ from .onnxruntime_options import (
     OFF,
     OVERRIDES,
     STEPS,
+    WIDE,
     all_steps,
     configure,
     draw,
@@ -320,8 +321,14 @@ class OnnxRuntime(Backend):
             options.add_free_dimension_override_by_name(name, size)
         off = [*switched_off(steps), *passes]
         model = module.path_or_bytes if isinstance(module, OnnxModel) else module
-        providers = self._providers("use_tf32=0" in steps)
-        return ort.InferenceSession(model, options, disabled_optimizers=off, providers=providers)
+        more = {"disabled_optimizers": off, "providers": self._providers("use_tf32=0" in steps)}
+        try:
+            return ort.InferenceSession(model, options, **more)
+        except Exception:
+            if WIDE not in steps:
+                raise
+        options.add_session_config_entry(WIDE.partition("=")[0], "0")  # some models lack that mode
+        return ort.InferenceSession(model, options, **more)
 
     @classmethod
     def complaint(cls, error: CompilerError) -> Complaint:
@@ -355,12 +362,7 @@ class OnnxRuntime(Backend):
             used.append(_bound)
             script += _BOUND
         script += _RUN_FOREIGN if foreign else _RUN
-        sources = (
-            "from typing import Any\n",
-            *map(inspect.getsource, used),
-            script,
-        )
-        return "\n\n".join(sources)
+        return "\n\n".join(["from typing import Any\n", *map(inspect.getsource, used), script])
 
     def _script(self) -> str:
         return self._written({"model": self.repro_model})

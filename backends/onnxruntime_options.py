@@ -13,6 +13,7 @@ from typing import Any
 from nnfuzz.backend.contract import Override
 from nnfuzz.backend.target import DEFAULT, Pipeline
 
+WIDE = "session.x64quantprecision=1"
 OVERRIDES = (
     Override(
         "session.qdq_matmulnbits_accuracy_level=1",
@@ -24,7 +25,7 @@ OVERRIDES = (
     ),
     Override("no-WeightBiasQuantization", "it quantises float weights and biases to integers"),
     Override(
-        "session.x64quantprecision=1",
+        WIDE,
         "by default sums of int8 products saturate at 16 bits on x64 processors without VNNI",
     ),
     Override("use_tf32=0", "CUDA computes products of float32 in TF32 by default"),
