@@ -150,11 +150,11 @@ class BackendRunner:
         return self.sandbox.busy
 
     def draw_pipeline(self, rng: random.Random, several: bool = False) -> Pipeline | None:
-        """See Backend.draw_pipeline. several: whether the model is called several times: every
-        second pipeline then says in which way.
+        """See Backend.draw_pipeline. several: whether the model is called several times: one
+        pipeline in four then says in which way.
         """
         drawn = self._made.draw_pipeline(rng)
-        if not several or rng.random() < 0.5:
+        if not several or rng.random() < 0.75:
             return drawn
         plain = drawn or Pipeline(self.backend.default_levels()[-1])
         return Pipeline(plain.level, (*plain.steps, rng.choice(self.backend.ways())))
