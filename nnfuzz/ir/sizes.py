@@ -40,11 +40,11 @@ def join_copies(copies: Sequence[Graph], shared: Collection[str] | None = None) 
     """
     first = copies[0]
     whole = Graph(prescribed=dict(first.prescribed))
-    own = first.weights if shared is None else shared
+    own = {*(first.weights if shared is None else shared)}
     for k, graph in enumerate(copies):
-        if graph.inputs != first.inputs or (shared is None and graph.weights != own):
+        if graph.inputs != first.inputs or (shared is None and graph.weights != first.weights):
             raise GraphError("the copies have different inputs or weights")
-        names = {n: n if n in {*own} else at_size(n, k) for n in graph.values}
+        names = {n: n if n in own else at_size(n, k) for n in graph.values}
         whole.weights = list(dict.fromkeys([*whole.weights, *(names[n] for n in graph.weights)]))
         for name, value in graph.values.items():
             same = whole.values.setdefault(names[name], Value(names[name], value.type))
@@ -68,10 +68,10 @@ def copies(graph: Graph) -> list[Graph]:
     graphs = [
         Graph(weights=list(graph.weights), prescribed=dict(graph.prescribed)) for _ in range(count)
     ]
-    plain = {n: n if n in set(graph.weights) else name_and_copy(n)[0] for n in graph.values}
+    weights = {*graph.weights}
+    plain = {n: n if n in weights else name_and_copy(n)[0] for n in graph.values}
     for name, value in graph.values.items():
-        shared = name in set(graph.weights)
-        for copy in graphs if shared else [graphs[name_and_copy(name)[1]]]:
+        for copy in graphs if name in weights else [graphs[name_and_copy(name)[1]]]:
             copy.values[plain[name]] = Value(plain[name], value.type)
     for node in graph.nodes:
         graphs[name_and_copy(node.outputs[0])[1]].nodes.append(with_renamed_values(node, plain))
