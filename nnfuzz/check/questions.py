@@ -71,11 +71,11 @@ class Expected:
 def _envelope(result: np.ndarray, interval: Interval) -> Envelope:
     """Bounds of an implementation's results."""
     unsure, dtype = interval.mask(), DType.of(result.dtype)
-    exact, nowhere = plain(result), np.zeros(result.shape, bool)
     if not dtype.is_float:
-        if interval.exact and not unsure.any():
-            return Envelope(dtype, exact, exact, exact, nowhere)
-        return Envelope(dtype, exact, interval.lo.numpy(), interval.hi.numpy(), unsure.numpy())
+        exact, nowhere = plain(result), np.zeros(result.shape, bool)
+        certain = interval.exact and not unsure.any()
+        ends = (exact, exact) if certain else (interval.lo.numpy(), interval.hi.numpy())
+        return Envelope(dtype, exact, *ends, nowhere)
     info = ml_dtypes.finfo(result.dtype)
     middle = (interval.lo + interval.hi) / 2
     rounding = float(info.eps) * middle.abs() + (interval.hi - interval.lo) / 2
@@ -121,16 +121,21 @@ def _range_faults(op: OpSpec, ranges: Sequence[Range], expected: Expected) -> li
     for (lo, hi), own in zip(bounds, envelopes):
         if not lo <= hi:
             return [f"value_range{tuple(ranges)} is the empty [{lo}, {hi}]"]
-        if not own.ref.size or (own.lo is own.ref and _wraps(own.dtype, lo, hi)):
+        if not own.ref.size or (_is_certain(own) and _wraps(own.dtype, lo, hi)):
             continue
         low, high = float(own.hi.min()), float(own.lo.max())
         if low < lo or high > hi:
             return [f"value_range{tuple(ranges)} = [{lo}, {hi}] excludes [{low}, {high}]"]
-    if (first := envelopes[0]).ref.size and first.lo is not first.ref:
+    if (first := envelopes[0]).ref.size and not _is_certain(first):
         least = np.asarray(first.lo, np.float64)  # -(-128) is no int8
         near, away = float(np.maximum(-least, first.hi).min()), op.magnitude(*ranges)
         return [f"magnitude{tuple(ranges)} = {away} excludes {near}"] if near < away else []
     return []
+
+
+def _is_certain(envelope: Envelope) -> bool:
+    """Whether an envelope holds a discrete result that nothing can turn over."""
+    return envelope.lo is envelope.ref
 
 
 def _wraps(dtype: DType, lo: float, hi: float) -> bool:
