@@ -43,12 +43,7 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 
 from nnfuzz.backend.causes import states_limit
-from nnfuzz.backend.complaint import (
-    CompilerError,
-    Complaint,
-    Stage,
-    read_complaint,
-)
+from nnfuzz.backend.complaint import CompilerError, Complaint, Stage, read_complaint
 from nnfuzz.backend.interface import Arrays, ModelFile, OnnxModel, TensorSpec, check_inputs
 from nnfuzz.backend.target import (
     CPU,
@@ -375,7 +370,7 @@ class Backend(ABC):
 
     @classmethod
     def ways(cls) -> tuple[str, ...]:
-        """The steps that say how a program is called, which all backends have beside `steps`."""
+        """The steps that say how a program is called. A user may write them behind any level."""
         return (TURNS, THREADS) if cls.threads else (TURNS,)
 
     @classmethod
@@ -571,17 +566,21 @@ class Backend(ABC):
         without: passes to switch off, with `build_without`.
         """
         self.check_level(level)
-        pipeline, programs = Pipeline.parse(level), list[Program]()
-        given = imported.module, str(pipeline.built)
-        for _ in range(2 if pipeline.way == TURNS else 1):
-            program = self.build_without(*given, without) if without else self.build(*given)
-            if not callable(program):
-                kind = type(program).__name__
-                raise AdapterError(f"{self.name}: build() returned {kind}, which cannot be called")
-            programs.append(program)
-        turns = itertools.cycle(programs)
-        called = programs[0] if len(programs) == 1 else lambda inputs: next(turns)(inputs)
-        return Executable(self.name, imported, called, at_once=pipeline.way == THREADS)
+        pipeline = Pipeline.parse(level)
+        built = imported.module, str(pipeline.built), without
+        program = self._program(*built)
+        if pipeline.way == TURNS:
+            turns = itertools.cycle((program, self._program(*built)))
+            return Executable(self.name, imported, lambda inputs: next(turns)(inputs))
+        return Executable(self.name, imported, program, at_once=pipeline.way == THREADS)
+
+    def _program(self, module: Any, level: str, without: Collection[str]) -> Program:
+        """What `build` or `build_without` returns. Raises: AdapterError if nobody can call it."""
+        own = self.build_without(module, level, without) if without else self.build(module, level)
+        if not callable(own):
+            kind = type(own).__name__
+            raise AdapterError(f"{self.name}: build() returned {kind}, which cannot be called")
+        return own
 
 
 @dataclass(frozen=True)

@@ -29,9 +29,10 @@ def cpu_of(call: Callable[[], object]) -> float:
 
 
 def times_the_cpu(call: Callable[[], object], other: Callable[[], object]) -> float:
-    """How many times the CPU of another call one takes, the least of five repetitions by turns.
+    """The CPU time of one call divided by that of another call, the least of five quotients.
 
-    0 unless it is at least 30 times, and a millisecond. What a first call compiles does not count.
+    It is 0 unless the first call takes at least 30 times the CPU and a millisecond in each of them.
+    The calls alternate. One call of each comes before, since a first call may still compile.
     """
     for first in (call, other):
         cpu_of(first)
@@ -45,9 +46,11 @@ def times_the_cpu(call: Callable[[], object], other: Callable[[], object]) -> fl
 
 
 def used_bytes() -> tuple[int, int]:
-    """Bytes of all blocks that the C library and Python have handed out, where the C library can
-    tell; and resident memory that no file backs, exact to a page: the counts in other files of
-    /proc lag behind by some hundred pages. Raises: OSError.
+    """Two measures of the memory in use, in bytes. Raises: OSError.
+
+    The first one is the size of all blocks that the C library and Python have handed out, or 0 if
+    the C library does not say. The second one is the resident memory that no file backs. It is
+    exact to a page in this file of /proc; other files lag behind by some hundred pages.
     """
     import ctypes
     import sys
@@ -66,10 +69,10 @@ def used_bytes() -> tuple[int, int]:
 
 
 def growth(call: Callable[[], object]) -> int:
-    """The bytes by which a call grows the used memory, if each of six hundreds of calls leaves at
-    least 8 a call; else 0. Two hundreds come before, in which caches and arenas may fill.
+    """The bytes by which a call grows the used memory; 0 if it does not.
 
-    A call of more than 5 ms of CPU is not repeated so often: 0.
+    It does if each of six hundreds of calls leaves at least 8 bytes a call. Two hundreds come
+    before, in which caches and arenas may fill. A call of more than 5 ms of CPU is not measured: 0.
     """
     import gc
 

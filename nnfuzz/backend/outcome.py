@@ -25,8 +25,8 @@ class OutcomeKind(StrEnum):
     A model that must be refused is `refused` by a clean error, or `accepted`; an `exception` is
     then an error from the inside of the compiler (nnfuzz.backend.complaint). What ran is `not
     compared` where no element of any output is comparable, or where onnx.reference contradicts that
-    it is wrong: neither right nor wrong. What is `slow` takes many times the CPU of its rival; a
-    `leak` grows the resident memory with each call.
+    it is wrong: neither right nor wrong. A `slow` program takes many times the CPU of its
+    rival; one with a `leak` uses more memory after each call.
     """
 
     OK = "ok"
@@ -42,7 +42,8 @@ class OutcomeKind(StrEnum):
     NOT_COMPARED = "not compared"
 
 
-COSTS = (OutcomeKind.SLOW, OutcomeKind.LEAK)  # and names of variations
+COSTS = (OutcomeKind.SLOW, OutcomeKind.LEAK)
+"""Kinds that are found by many calls. The variations that ask for them have the same names."""
 
 MEMORY_LIMIT = "memory limit"
 """The message of a death by the memory limit; `Outcome.over_memory_limit` marks it."""
@@ -70,8 +71,8 @@ class Outcome:
     where it is not the compiler's name. `baseline`: of a level that shows nothing of the backend's
     own (Backend.baseline). `dies_at`: the operator of the graph at which the process dies, where
     its death says nothing and beginnings of the model were run. `given_away`: the steps that would
-    make the level DEFAULT exact; empty for other levels. `rival`: of a slow program the level, or
-    the dtype in which the same model takes less CPU.
+    make the level DEFAULT exact; empty for other levels. `rival`: the level, or the dtype of the
+    same model, that takes less CPU than a slow program.
     """
 
     kind: OutcomeKind
@@ -215,8 +216,8 @@ class RunLevels(Job[tuple[HeldOutputs, ...]]):
     refused or accepted, and hold no outputs. expected: bytes by output; of one that takes many
     times as much, only dtype and shape are sent (nnfuzz.sandbox.wire.stand_in). None: everything
     is sent. reference: expected outputs, with which the worker compares those of each level
-    (nnfuzz.backend.numeric). None: nobody compares there, and all outputs are sent. costs: SLOW,
-    LEAK or both, if a program that runs is called often to tell (nnfuzz.backend.costs).
+    (nnfuzz.backend.numeric). None: nobody compares there, and all outputs are sent. costs: which
+    of SLOW and LEAK are looked for by further calls (nnfuzz.backend.costs).
     """
 
     model: bytes

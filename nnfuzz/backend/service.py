@@ -233,8 +233,8 @@ class BackendService(Service):
     ) -> JsonObject | None:
         """The fields of the outcome of a program that is slow or leaks; None if it does neither.
 
-        A rival that fails, as a model in another dtype may, tells nothing. Nor does the CPU of a
-        drawn pipeline or of DEFAULT: the threads that these may ask for wait busily.
+        A rival that fails, as a model in another dtype may, is not compared. Nor is the CPU of a
+        drawn pipeline or of DEFAULT, since their threads may wait busily.
         """
         kinds = self._job.costs
         compared = OutcomeKind.SLOW in kinds and level in self._backend.levels

@@ -149,9 +149,9 @@ class Bug:
         return keys
 
     def match(self, signatures: Iterable[str], keys: Collection[Key]) -> float:
-        """How surely a finding with these signatures and keys is this bug, in a way in which it
-        has failed before: infinite for a common signature, else the weight of common keys, or 0.
-        Causes stand among the signatures of a bug without keys.
+        """A measure of how surely a finding with these signatures and keys is this bug: infinite
+        for a common signature, else the weight of common keys. It is 0 if the bug has never failed
+        in the way of the finding. The signatures of a bug without keys hold hashes of causes too.
         """
         own = self._keys()
         hashes = {*signatures, *(() if self.keys else (key.text for key in keys))}

@@ -311,8 +311,9 @@ class Session:
         return Prober(levels, keys, answers, self.store.probes.add, claims)
 
     def _lacking(self, label: str, keys: Sequence[SupportKey]) -> dict[SupportKey, str]:
-        """Asks a compiler without a table of its release or an older one for two signatures per
-        test, in models of many operators; returns what it refuses, with the reasons.
+        """Asks a compiler for two signatures per test, in models of many operators; returns what it
+        refuses, with the reasons. Only a compiler that has no table of its release or of an older
+        one is asked.
         """
         config = self.config
         self.observer.note(f"{label}: has no table of what it refuses, so it is asked first")

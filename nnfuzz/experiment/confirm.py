@@ -46,10 +46,7 @@ class Doubt:
 
 
 def repeated(
-    compilers: Compilers,
-    judge: Judge,
-    found: Sequence[Failure],
-    outcomes: Sequence[Outcome],
+    compilers: Compilers, judge: Judge, found: Sequence[Failure], outcomes: Sequence[Outcome]
 ) -> list[Doubt]:
     """Repeats failures in fresh processes, as often as the plan wants. After a fault of nnfuzz a
     repetition has no result. Raises: ProducerError, and as `Compilers.run`.

@@ -348,7 +348,9 @@ def exit_codes(outcome: Outcome | None, kind: OutcomeKind) -> str:
 
 
 def _costs(kind: OutcomeKind, outcome: Outcome | None) -> str:
-    """The source of the functions that show a program to be slow or to leak; "" for others."""
+    """The source of the functions by which a script measures time or memory; "" if the failure is
+    neither SLOW nor LEAK.
+    """
     if kind not in COSTS:
         return ""
     own = [costs.times_the_cpu] if kind is OutcomeKind.SLOW else [costs.used_bytes, costs.growth]

@@ -107,7 +107,9 @@ def exporters() -> dict[str, Exporter]:
 
 
 def all_exporters() -> dict[str, Exporter]:
-    """`exporters`, and behind each the one that writes one model for a graph in several calls."""
+    """`exporters`, and for each of them another one, which writes a model that is called several
+    times: its graph holds a copy for each call (nnfuzz.ir.sizes).
+    """
     usual = exporters()
     called = [replace(own, name=f"{name}{CALLED}") for name, own in usual.items()]
     return usual | {own.name: replace(own, lower=emit_called) for own in called}

@@ -19,10 +19,10 @@ READ_FROM = 13
 converted to it."""
 
 CALLED = "-called"
-"""Behind an exporter's name where a model is called several times (nnfuzz.ir.sizes)."""
+"""The end of an exporter's name if its models are called several times (nnfuzz.ir.sizes)."""
 CALLED_DIRECT = "direct" + CALLED
-"""Direct emission of such a model; it alone writes symbolic dimensions, whatever exporter is
-selected."""
+"""The exporter of such models that uses direct emission. It writes all symbolic dimensions, even if
+another exporter is selected."""
 
 MIXED = ("direct", "torchscript")
 """The exporters that campaigns use by default: "direct" can write every operator, and compilers

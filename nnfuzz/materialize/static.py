@@ -16,12 +16,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize.expansion import expansion
 from nnfuzz.materialize.facts import Described, Facts, expressed, is_static
 from nnfuzz.materialize.inference import infer, plain_step
-from nnfuzz.materialize.pinning import (
-    assignments,
-    decides,
-    separated,
-    set_sizes,
-)
+from nnfuzz.materialize.pinning import assignments, decides, separated, set_sizes
 from nnfuzz.materialize.regions import NodeGroup, regions
 from nnfuzz.materialize.walk import graphs, reads
 

@@ -170,8 +170,8 @@ def _opset(model: onnx.ModelProto) -> int:
 
 
 def _at_shapes(model: onnx.ModelProto, inputs: Arrays) -> onnx.ModelProto:
-    """A copy whose inputs have the shapes of the given arrays, each for itself: sizes of one name
-    may differ, as compilers accept.
+    """A copy whose inputs have the shapes of the given arrays. Dimensions of one name may get
+    different sizes, since compilers accept such inputs.
     """
     copy, sizes = _at_sizes(model, {}), dict[str, int]()
     for value in copy.graph.input:

@@ -119,7 +119,7 @@ class CaseSettings:
     leak: float = setting(
         0.0,
         "Share of the tests whose programs are called some hundred times: a finding is one whose "
-        "resident memory grows in each hundred",
+        "used memory grows in each hundred",
         MODELS,
         SHARE,
         usual=0.005,

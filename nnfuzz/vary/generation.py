@@ -158,7 +158,7 @@ class Large(Variation):
 
 
 class Slow(Variation):
-    """A small graph whose first tensor has many elements, so that the CPU time of a call tells."""
+    """A small graph whose first tensor is so large that the CPU time of a call can be compared."""
 
     name = setting = "slow"
 

@@ -29,7 +29,7 @@ REQUANTISING = {
 }
 """Operator on floats -> operator that takes codes, scales and zero points and returns codes."""
 STATED = {"Softmax": {"opset": 13}}
-"""Attributes that the operator on codes has besides."""
+"""Attributes of operators on codes that the operators on floats do not have."""
 PRODUCTS = {"Conv": "QLinearConv", "MatMul": "QLinearMatMul", "Gemm": "com.microsoft.QGemm"}
 """Products of codes with constant weights; their bias has int32 codes."""
 PER_CHANNEL = 0.4

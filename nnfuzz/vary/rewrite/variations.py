@@ -34,7 +34,7 @@ class Rewritten(Variation):
     """Another model with the same meaning, after random steps by rules of some kinds.
 
     Rules that add a feature or an operator that compilers do not support are excluded. kinds: of
-    the rules. steps: most steps per model. excluded: variations that it cannot be combined with.
+    the rules. steps: most steps per model. excluded: variations that are never combined with it.
     The three shares are drawn from the same random stream.
     """
 
