@@ -1,13 +1,15 @@
 """Which signatures a compiler without a table refuses, asked before the first test.
 
 One model holds many operators beside each other. If it fails, its parts are asked for, those that
-the message names first: so a compiler is asked about as often as it refuses something.
+the message names first, by operator or by the prefix of a part's names: so
+a compiler is asked about as often as it refuses something. What it refuses in words that meant a
+whole signature before is not asked for again.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from nnfuzz.feedback.support import (
     INSTANCES,
     OK,
     UNSUPPORTED,
+    Phrases,
     ProbeAnswer,
     SupportEntry,
     answer_of,
@@ -31,35 +34,54 @@ Make = Callable[[SupportKey, int], Instance | None]
 """The n-th instance of a signature; None if there is none."""
 Run = Callable[[bytes, Mapping[str, np.ndarray]], Outcome | None]
 """Runs a model; None once time is up."""
-TOGETHER = 64
+TOGETHER = 32
 """Most operators in one model."""
 
 
 def lacking(keys: Sequence[SupportKey], make: Make, run: Run, most: int) -> dict[SupportKey, str]:
     """The refused signatures as few keys, with the reasons.
 
-    A signature is refused if INSTANCES of it are. keys: of one exporter, at the newest opsets.
+    A signature is refused if INSTANCES of it are, or one in the words of others' refusals. keys:
+    of one exporter, at the newest opsets.
     most: signatures that are asked for; operators take turns, float32 comes first.
     """
     usual = sorted(keys, key=lambda key: DType.FLOAT32.value not in key.dtypes)
     entries: dict[SupportKey, SupportEntry] = {}
-    for _, turn in groupby(enumerate(by_turns(usual)[:most]), lambda pair: pair[0] // TOGETHER):
-        made = {key: case for _, key in turn if (case := make(key, 0))}
-        for key, answer in _answers(made, run):
+    phrases = Phrases()
+    for together in _beside_each_other(by_turns(usual)[:most]):
+        made = {key: case for key in together if (case := make(key, 0))}
+        for key, answer in _answers(made, run, phrases):
+            refused = answer.message if answer.kind == UNSUPPORTED else ""
             for n in range(1, INSTANCES):
-                again = make(key, n) if answer.kind == UNSUPPORTED else None
-                answer = dict(_answers({key: again}, run)).get(key, answer) if again else answer
+                asks = answer.kind == UNSUPPORTED and not phrases.whole(key, answer.message)
+                again = make(key, n) if asks else None
+                answers = _answers({key: again}, run, phrases) if again else ()
+                answer = dict(answers).get(key, answer)
+            if refused:
+                phrases.add(key, refused, ran=answer.kind != UNSUPPORTED)
             entries[key] = SupportEntry(answer.kind, answer.message)
     return {key: entry.message for key, entry in generalised(entries).items()}
 
 
+def _beside_each_other(keys: Sequence[SupportKey]) -> Iterator[list[SupportKey]]:
+    """The signatures in their order, at most TOGETHER in a row, none of an operator of another."""
+    row: dict[str, SupportKey] = {}
+    for key in keys:
+        if key.operator in row or len(row) == TOGETHER:
+            yield [*row.values()]
+            row = {}
+        row[key.operator] = key
+    yield [*row.values()]
+
+
 def _answers(
-    made: Mapping[SupportKey, Instance], run: Run
+    made: Mapping[SupportKey, Instance], run: Run, phrases: Phrases
 ) -> Iterator[tuple[SupportKey, ProbeAnswer]]:
     """The answers on signatures by one instance of each; none once time is up."""
-    left = [tuple(made)] if made else []
+    left = [tuple(made)]
     while left:
-        keys = left.pop()
+        if not (keys := left.pop()):
+            continue
         outcome = run(*beside([made[key] for key in keys]))
         if outcome is None:
             return
@@ -67,7 +89,18 @@ def _answers(
         if answer.kind == OK or len(keys) == 1:
             yield from ((key, answer) for key in keys)
             continue
-        named = named_in(keys, [outcome.message])
+        prefixes = {f"m{n}_": key for n, key in enumerate(keys)}
+        parts = dict.fromkeys(re.findall(r"(?<![^\W_])m\d+_", outcome.message))
+        named = [prefixes[part] for part in parts if part in prefixes]
+        if (
+            len(named) == 1
+            and answer.kind == UNSUPPORTED
+            and phrases.whole(named[0], answer.message)
+        ):
+            yield named[0], answer
+            left.append(tuple(key for key in keys if key not in named))
+            continue
+        named = named or named_in(keys, [outcome.message])
         if not 0 < len(named) < len(keys):
             named = list(keys[: len(keys) // 2])
         left += [tuple(key for key in keys if key not in named), tuple(named)]

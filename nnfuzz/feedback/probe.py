@@ -5,7 +5,8 @@ for many operators at once (nnfuzz.feedback.lacking): these claims hold until on
 that they stand for ran or failed. Then it learns while it fuzzes. A test that ran shows that its
 signatures are supported. A test that met `unsupported` has those of its signatures probed that
 never ran; if the message names some of the operators, only theirs; and if it can mean only one
-signature, the test counts as a probe of that one. The questions follow from the tests of earlier
+signature, the test counts as a probe of that one. A refusal in words that always meant a whole
+signature in earlier epochs decides alone. The questions follow from the tests of earlier
 epochs (nnfuzz.campaign.epochs), and a probe with a known answer is not run again: so the answers
 come to count at the same index, however long they take. There are at most
 `CampaignConfig.probes_before` of them.
@@ -30,9 +31,11 @@ from nnfuzz.feedback.support import (
     NOTHING,
     OK,
     UNSUPPORTED,
+    Phrases,
     ProbeAnswer,
     ProbeAnswers,
     Support,
+    SupportEntry,
     VersionedKeys,
     answer_of,
     telling_line,
@@ -73,6 +76,7 @@ class Prober:
         self.tables = {name: Support(name) for name in levels}
         self.keys = keys
         self.answers = answers or ProbeAnswers()
+        self._phrases = {name: Phrases() for name in levels}
         self._keep = keep
         self._known = frozenset(keys)
         self._versions = VersionedKeys(keys)
@@ -190,6 +194,7 @@ class Prober:
         table = self.tables[name]
         others = (table.entries.get(other) for other in self._by_signature.get(key.signature, ()))
         general = any(entry is not None and entry.refused for entry in others)
+        general = general or self._phrases[name].whole(key, answer.message)
         return table.add_answer(key, answer, 1 if general else INSTANCES)
 
     def _bad(self, key: SupportKey) -> bool:
@@ -203,6 +208,10 @@ class Prober:
         reason to. Returns how many. before: see `ask`.
         """
         wanted: dict[SupportKey, None] = {}
+        self._phrases = {name: table.phrases for name, table in self.tables.items()}
+        for name, claims in self._claims.items():
+            for claim, why in claims.items():
+                self._phrases[name].add(claim, why)
         keyed = [(test, self._versions.of_test(test.items, test.exporter)) for test in tests]
         for test, keys in keyed:
             for name, levels in test.outcomes.items():
@@ -236,6 +245,8 @@ class Prober:
         """Records the refusal of a test whose only reason can be a signature."""
         message = f"unsupported in a test: {telling_line(refusal)}"
         for name in names:
+            if self.tables[name].entries.get(key, SupportEntry()).status == OK:
+                self.tables[name].entries[key].message = message
             if self.tables[name].undecided([key]):
                 self._apply(name, key, ProbeAnswer(UNSUPPORTED, message))
 
@@ -278,9 +289,9 @@ class Prober:
 
 
 def named_in(keys: Sequence[SupportKey], messages: Iterable[str]) -> list[SupportKey]:
-    """The keys whose operator some message mentions."""
+    """The keys whose operator some message mentions, with its domain or without."""
     words = {word for message in messages for word in re.findall(r"\w+", message)}
-    return [key for key in keys if key.operator in words]
+    return [key for key in keys if key.operator.rpartition(".")[2] in words]
 
 
 def by_turns(keys: Sequence[SupportKey]) -> list[SupportKey]:

@@ -16,12 +16,15 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from nnfuzz.backend.backtrace import normalise
 from nnfuzz.backend.causes import refusing_lines
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.base.writing import as_list
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.view import GraphView
 from nnfuzz.materialize.opsets import exporter_of, opset_of, writer
+from nnfuzz.triage.keys import EVERY_DTYPE
+from nnfuzz.triage.pattern import OPERATOR, general_message
 
 INSTANCES = 3
 OK, UNSUPPORTED, FAILING = "ok", "unsupported", "failing"
@@ -56,6 +59,36 @@ def telling_line(message: str) -> str:
     """The first line of a message that calls something unsupported; if none does, the first."""
     lines = message.strip().splitlines()
     return next(iter(refusing_lines(lines) or lines), "")[:200]
+
+
+class Phrases:
+    """The words in which a compiler refuses signatures as a whole: they name the operator, those of
+    two operators were refused in them at every instance, and none that ran was. One refusal in them
+    is enough then.
+    """
+
+    def __init__(self) -> None:
+        self._operators: dict[str, set[str]] = {}
+        self._partial: set[str] = set()
+
+    def add(self, key: SupportKey, message: str, ran: bool = False) -> None:
+        """Records the words of a refusal. ran: whether another instance of the signature runs."""
+        words = _words(key, message)
+        self._operators.setdefault(words, set()).add(key.operator)
+        self._partial.update([words] if ran else [])
+
+    def whole(self, key: SupportKey, message: str) -> bool:
+        """Whether a refusal concerns all instances of a signature."""
+        words = _words(key, message)
+        enough = OPERATOR in words and len(self._operators.get(words, ())) > 1
+        return enough and words not in self._partial
+
+
+def _words(key: SupportKey, message: str) -> str:
+    """What is the same in refusals of other operators and dtypes."""
+    asked = message.startswith(f"{UNSUPPORTED} in ")
+    line = telling_line(message.partition(": ")[2] if asked else message)
+    return general_message(normalise(line), EVERY_DTYPE, (key.operator.rpartition(".")[2],))
 
 
 def worst(answers: Iterable[ProbeAnswer]) -> ProbeAnswer:
@@ -101,7 +134,8 @@ class Support:
 
     def add_run(self, keys: Iterable[SupportKey]) -> None:
         """Records that a model with these signatures ran at every level."""
-        self.entries.update((key, SupportEntry(OK)) for key in self.undecided(keys))
+        for key in self.undecided(keys):
+            self.entries[key] = SupportEntry(OK, self.entries.get(key, SupportEntry()).message)
 
     def add_answer(self, key: SupportKey, answer: ProbeAnswer, enough: int = INSTANCES) -> bool:
         """Records the answer of a probe; returns whether a decision needs another probe.
@@ -112,7 +146,7 @@ class Support:
         if entry.status or answer.kind == NOTHING:
             return False
         if answer.kind == OK:
-            self.entries[key] = SupportEntry(OK)
+            self.entries[key] = SupportEntry(OK, entry.message)
             return False
         entry.tries += 1
         entry.failures += answer.kind == FAILING
@@ -120,6 +154,16 @@ class Support:
         if entry.tries >= (INSTANCES if entry.failures else enough):
             entry.status = FAILING if entry.failures else UNSUPPORTED
         return not entry.status
+
+    @property
+    def phrases(self) -> Phrases:
+        """The words of the refusals so far; those that decided a signature by themselves say no
+        more than the ones before."""
+        phrases = Phrases()
+        for key, entry in self.entries.items():
+            if entry.message and (entry.status == OK or entry.tries >= INSTANCES):
+                phrases.add(key, entry.message, ran=entry.status == OK)
+        return phrases
 
     def with_status(self, status: str) -> dict[SupportKey, str]:
         """The signatures of a status, with the messages."""
