@@ -3,8 +3,8 @@
     python -m scripts.recall reproduce                      every entry on its release
     python -m scripts.recall reproduce onnxslim tvm/topk    some of them
     python -m scripts.recall reach                          what no campaign can find; minutes
-    python -m scripts.recall campaigns --sample 20 --out recall
-    python -m scripts.recall campaigns --default --tests 1000 --out recall
+    python -m scripts.recall campaigns --out recall         six CPU minutes for each entry
+    python -m scripts.recall campaigns --default            an hour for each release, at nothing
     python -m scripts.recall ingredients --models 2000      how often models have what entries need
     python -m scripts.recall page                           the page of what is recorded
 
@@ -14,8 +14,6 @@ again. Releases are installed in environments of their own, over the network, on
 
 from __future__ import annotations
 
-import json
-import random
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -24,6 +22,7 @@ import typer
 
 from scripts.recall import campaigns as campaign_runs
 from scripts.recall import page as pages
+from scripts.recall.campaigns import Met, record, recorded
 from scripts.recall.entries import FOLDER, Entry, entries
 from scripts.recall.reproduction import outcomes
 
@@ -44,15 +43,15 @@ def reproduce(wanted: Wanted = None, fixed: bool = False) -> None:
 
 
 @app.command()
-def reach(wanted: Wanted = None, judge: bool = True, again: bool = False) -> None:
-    """Say which entries' models generation could make, and with --judge which bugs the oracle would
-    see. --again: also of entries that are recorded."""
+def reach(wanted: Wanted = None) -> None:
+    """Say which entries' models generation could make, and which bugs the oracle would see. Entries
+    with a line in reach.jsonl are not asked again."""
     path = FOLDER / "reach.jsonl"
-    done = set() if again else {line.entry for line in pages.reaches(path)}
+    done = {line.entry for line in recorded(path, pages.ReachLine)}
     for entry in chosen(wanted):
         if entry.name not in done:
-            pages.append(path, pages.reach_of(entry, judge))
-    for line in pages.reaches(path):
+            record(path, pages.reach_of(entry))
+    for line in recorded(path, pages.ReachLine):
         print(f"{line.reach:9} {line.entry:45} {line.why or line.judged}"[:150])
 
 
@@ -60,18 +59,18 @@ def reach(wanted: Wanted = None, judge: bool = True, again: bool = False) -> Non
 def campaigns(
     wanted: Wanted = None,
     out: Annotated[Path, typer.Option(help="Folder of the campaigns.")] = Path("recall"),
-    tests: int = 300,
+    minutes: Annotated[float, typer.Option(help="Of CPU; 0: 6, or 60 with --default.")] = 0,
     seed: int = 1,
     default: Annotated[bool, typer.Option(help="Aim at nothing.")] = False,
-    sample: Annotated[int, typer.Option(help="So many entries, drawn at random.")] = 0,
 ) -> None:
-    """Run campaigns against the releases that have the bugs, and record which bugs they find."""
+    """Run campaigns against the releases that have the bugs, record which bugs they find, and print
+    how many were met by how many CPU minutes."""
     path = FOLDER / ("default.jsonl" if default else "aimed.jsonl")
-    done = {(m.entry, m.campaign) for m in campaign_runs.recorded(path)}
+    done = {(m.entry, m.campaign) for m in recorded(path, Met)}
     group = chosen(wanted)
-    group = random.Random(seed).sample(group, min(sample, len(group))) if sample else group
+    usual = campaign_runs.DEFAULT_MINUTES if default else campaign_runs.AIMED_MINUTES
     for entry in group:
-        campaign = campaign_runs.campaign_of(entry, not default, tests, seed)
+        campaign = campaign_runs.campaign_of(entry, not default, minutes or usual, seed)
         if (entry.name, campaign.name) not in done:
             try:
                 campaign_runs.run(campaign, out)
@@ -79,11 +78,14 @@ def campaigns(
                 print(f"{entry.name}: {error}", flush=True)
                 continue
             result = campaign_runs.met(entry, campaign, out)
-            campaign_runs.record(path, result)
+            record(path, result)
             print(
-                f"{entry.name}: {result.findings} findings, {result.finding or 'not met'}",
+                f"{entry.name}: {result.findings} findings, {result.finding or 'not met'}, "
+                f"{result.minutes} CPU minutes",
                 flush=True,
             )
+    names = {entry.name for entry in group}
+    print(campaign_runs.curve(m for m in recorded(path, Met) if m.entry in names))
 
 
 @app.command()
@@ -91,7 +93,6 @@ def ingredients(
     wanted: Wanted = None,
     models: int = 2000,
     seed: int = 1,
-    settings: Annotated[str, typer.Option(help="Of the campaign, as JSON.")] = "{}",
     aimed: Annotated[bool, typer.Option(help="At the operators of each entry.")] = False,
 ) -> None:
     """Count how many models of a campaign have the operators of an entry, then more and more of its
@@ -99,11 +100,11 @@ def ingredients(
     from scripts.recall import ingredients as counting
     from scripts.recall.containment import INGREDIENTS
 
-    group, given = chosen(wanted), json.loads(settings)
+    group = chosen(wanted)
     parts = [([e], e.operators) for e in group] if aimed else [(group, [])]
     print(f"{'':40} {' '.join(('opers', *(name[:5] for name in INGREDIENTS)))}")
     for part, focus in parts:
-        config = counting.usual_config(given, focus)
+        config = counting.usual_config(focus)
         for name, counts in counting.counted(part, config, seed, models).items():
             print(f"{name:40} {counts.line}", flush=True)
 

@@ -5,22 +5,27 @@ not PLAIN unless all are, and does not reproduce on the release that is without 
 that is true of its reduced model as well. Besides, the reduced model must hold the nodes of the
 entry's, joined as they are there, or be a part of it itself, since an entry may hold more than its
 bug needs. Where no release is without the bug, a part is enough only if it lacks nothing but a
-PLAIN operator behind all others. Titles are not read. Campaigns reduce nothing themselves: only
-findings that may have the cause are reduced, which takes most of the time.
+PLAIN operator behind all others. Titles are not read. A campaign ends once it and its compilers
+have had their CPU minutes. It reduces nothing: only findings that may have the cause are reduced,
+afterwards and beside these minutes.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 import onnx
+import psutil
 from google.protobuf.message import DecodeError
 
 from nnfuzz.backend.target import Target
@@ -29,6 +34,7 @@ from scripts.recall.containment import Facts, Node, contains, facts
 from scripts.recall.entries import Entry
 from scripts.recall.environments import as_overlay, overlay
 
+T = TypeVar("T")
 KINDS = {
     "wrong": ("mismatch",),
     "error": ("exception", "unsupported"),
@@ -37,6 +43,12 @@ KINDS = {
 }
 """The kinds of findings that a kind of entry can show as."""
 SECONDS = 1800
+"""The longest that a reduction or a replay may take, and a campaign for one of its CPU minutes."""
+DEFAULT_MINUTES, AIMED_MINUTES = 60.0, 6.0
+"""CPU minutes of a campaign against all operators, and of one that is aimed at an entry's."""
+STEP = 2.0  # seconds between two looks at how much CPU time a campaign has had
+TICKS = "cpu.json"
+"""The file in a campaign's folder that holds the times of these looks and the CPU seconds."""
 FIXED = 0
 """Exit code of `nnfuzz replay` for a finding that does not reproduce."""
 
@@ -48,37 +60,39 @@ class CampaignError(RuntimeError):
 @dataclass(frozen=True)
 class Campaign:
     """A campaign against a release. operators: those it is aimed at; none for the defaults.
-    options: of the backend, as -b takes them behind its name.
+    minutes: of CPU. options: of the backend, as -b takes them behind its name.
     """
 
     system: str
     release: str
     operators: tuple[str, ...]
-    tests: int
+    minutes: float
     seed: int
     options: str = ""
 
     @property
     def name(self) -> str:
         aim = "-".join(self.operators)[:60] or "default"
-        return f"{self.system}-{self.release}{self.options}-{aim}-{self.tests}-{self.seed}"
+        return f"{self.system}-{self.release}{self.options}-{aim}-{self.minutes:g}min-{self.seed}"
 
 
 @dataclass(frozen=True)
 class Met:
-    """An entry's result under a campaign. finding: the folder that has the same cause, or ""."""
+    """An entry's result under a campaign. finding: the first folder that has the same cause, or "".
+    minutes: of CPU until then, or else of the whole campaign."""
 
     entry: str
     campaign: str
     findings: int
     finding: str
+    minutes: float
 
 
-def campaign_of(entry: Entry, aimed: bool, tests: int, seed: int) -> Campaign:
+def campaign_of(entry: Entry, aimed: bool, minutes: float, seed: int) -> Campaign:
     """The campaign that looks for an entry's bug, with its operators or with all."""
     operators = tuple(sorted(set(entry.operators))) if aimed else ()
     options = importer_options(entry) if aimed else ""
-    return Campaign(entry.system, entry.broken, operators, tests, seed, options)
+    return Campaign(entry.system, entry.broken, operators, minutes, seed, options)
 
 
 def run(campaign: Campaign, out: Path) -> Path:
@@ -90,25 +104,65 @@ def run(campaign: Campaign, out: Path) -> Path:
     if not (place / "summary.json").exists():
         command = ["fuzz", "-b", target(campaign.system, campaign.release) + campaign.options]
         command += ["--out", str(place)]
-        command += ["--tests", str(campaign.tests), "--seed", str(campaign.seed), "-q"]
-        command += ["--exporter", "direct", "--set", "workers=1", "--set", "reduce=no"]
+        command += ["--time", f"{SECONDS * campaign.minutes:.0f}s", "--seed", str(campaign.seed)]
+        command += ["--exporter", "direct", "--set", "workers=1", "--set", "reduce=no", "-q"]
         if campaign.operators:
             command += ["--focus", ",".join(campaign.operators)]
-        if (place / "campaign.sqlite").exists():
-            command = ["fuzz", "--out", str(place), "--resume", "-q"]
-        nnfuzz_command(command, campaign.system, campaign.release)
+        variables = environment(campaign.system, campaign.release)
+        ticks = spent([sys.executable, "-m", "nnfuzz", *command], variables, campaign.minutes)
+        if place.exists():
+            (place / TICKS).write_text(json.dumps(ticks))
     if not (place / "summary.json").exists():
         raise CampaignError(f"{campaign.name} was not run: see what nnfuzz says above")
     return place
 
 
+def spent(
+    command: Sequence[str], variables: Mapping[str, str], minutes: float
+) -> list[tuple[float, float]]:
+    """Runs a command, and interrupts it once it has had so many minutes of CPU. Returns Unix times
+    with the CPU seconds until then."""
+    process = subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL)
+    ticks = [(time.time(), 0.0)]
+    while process.poll() is None:
+        time.sleep(STEP)
+        ticks.append((time.time(), max(cpu_seconds(process.pid), ticks[-1][1])))
+        if ticks[-1][1] > 60 * minutes:
+            process.send_signal(signal.SIGINT)
+            process.wait()
+    return ticks
+
+
+def cpu_seconds(root: int) -> float:
+    """CPU seconds of a process and of all that descend from it, ended ones included."""
+    total = 0.0
+    with suppress(psutil.NoSuchProcess):
+        for process in (top := psutil.Process(root), *top.children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):
+                total += sum(process.cpu_times()[:4])  # its own ones, and those of ended children
+    return total
+
+
 def met(entry: Entry, campaign: Campaign, out: Path) -> Met:
-    """Whether a finding of a campaign that has run has the entry's cause."""
-    folders = [
-        path.parent for path in sorted((out / campaign.name).glob("findings/*/finding.json"))
-    ]
-    same = next((f.name for f in folders if same_cause(entry, f, campaign.options)), "")
-    return Met(entry.name, campaign.name, len(folders), same)
+    """Whether a finding of a campaign that has run has the entry's cause, and when it came."""
+    found = (out / campaign.name).glob("findings/*/model.onnx")
+    times = {path.parent: path.stat().st_mtime for path in found}
+    ticks = json.loads((out / campaign.name / TICKS).read_text())
+    for folder in sorted(times, key=lambda folder: times[folder]):
+        if same_cause(entry, folder, campaign.options):
+            cpu = next((cpu for at, cpu in ticks if at >= times[folder]), ticks[-1][1])
+            return Met(entry.name, campaign.name, len(times), folder.name, round(cpu / 60, 2))
+    return Met(entry.name, campaign.name, len(times), "", round(ticks[-1][1] / 60, 2))
+
+
+def curve(results: Iterable[Met]) -> str:
+    """How many entries were met by how many minutes of CPU, in a line."""
+    best: dict[str, list[float]] = {}
+    for result in results:
+        best.setdefault(result.entry, []).extend([result.minutes] if result.finding else [])
+    met_at = sorted(min(minutes) for minutes in best.values() if minutes)
+    steps = [f"{n} by {minutes:g}" for n, minutes in enumerate(met_at, 1)]
+    return f"{len(met_at)} of {len(best)} met; CPU minutes: {', '.join(steps) or '-'}"
 
 
 def same_cause(entry: Entry, finding: Path, options: str = "") -> bool:
@@ -211,25 +265,30 @@ def importer_options(entry: Entry) -> str:
 
 def nnfuzz_command(arguments: list[str], system: str, release: str) -> int:
     """Runs nnfuzz in a process of its own, in which the system has the release."""
-    settings = {**os.environ, "OMP_NUM_THREADS": "1"}
-    if place := overlay(system, release):
-        settings["PYTHONPATH"] = str(place)
-    command = [sys.executable, "-m", "nnfuzz", *arguments]
+    command, own = [sys.executable, "-m", "nnfuzz", *arguments], environment(system, release)
     try:
         return subprocess.run(
-            command, env=settings, stdout=subprocess.DEVNULL, timeout=SECONDS
+            command, env=own, stdout=subprocess.DEVNULL, timeout=SECONDS
         ).returncode
     except subprocess.TimeoutExpired:
         return -1
 
 
-def recorded(path: Path) -> Iterator[Met]:
-    """The results in a file, one JSON object a line."""
-    if path.exists():
-        yield from (Met(**json.loads(line)) for line in path.read_text().splitlines())
+def environment(system: str, release: str) -> dict[str, str]:
+    """The variables of a process in which the system has the release."""
+    variables = {**os.environ, "OMP_NUM_THREADS": "1"}
+    if place := overlay(system, release):
+        variables["PYTHONPATH"] = str(place)
+    return variables
 
 
-def record(path: Path, result: Met) -> None:
-    """Appends a result to the file."""
+def recorded(path: Path, kind: type[T]) -> list[T]:
+    """The results in a file, one JSON object a line; none if there is no file."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [kind(**json.loads(line)) for line in lines]
+
+
+def record(path: Path, result: Any) -> None:
+    """Appends a result, a dataclass, to the file."""
     with path.open("a") as file:
         file.write(json.dumps(asdict(result)) + "\n")

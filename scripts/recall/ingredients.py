@@ -7,9 +7,8 @@ ingredient that is rare for no good reason is the one without which many more mo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import onnx
 from rich.progress import track
@@ -39,20 +38,17 @@ class Counts:
             name: count for name, count in zip(INGREDIENTS, self.without) if count > self.steps[-1]
         }
         rare = ", ".join(f"{name} {count}" for name, count in more.items())
-        return " ".join(f"{count:5}" for count in self.steps) + (
-            f"  but for {rare}" if rare else ""
-        )
+        steps = " ".join(f"{count:5}" for count in self.steps)
+        return f"{steps}  but for {rare}" if rare else steps
 
 
-def usual_config(settings: Mapping[str, Any], focus: Sequence[str] = ()) -> CaseConfig:
-    """The settings of a campaign on ONNX Runtime, written by nnfuzz itself; the given ones differ.
+def usual_config(focus: Sequence[str] = ()) -> CaseConfig:
+    """The settings of a campaign on ONNX Runtime, written by nnfuzz itself.
 
     focus: operators that it is aimed at. Raises: ConfigError.
     """
-    asked = {"exporter": DIRECT, **settings}
-    return new_config(Request(backends=("onnxruntime",), focus=tuple(focus), settings=asked))[
-        0
-    ].case
+    own = Request(backends=("onnxruntime",), focus=tuple(focus), settings={"exporter": DIRECT})
+    return new_config(own)[0].case
 
 
 def counted(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 
 import numpy as np
 import onnx
@@ -236,11 +237,11 @@ def test_a_damaged_finding_has_no_cause(tmp_path) -> None:
 
 
 def test_a_campaign_is_aimed_at_the_operators_of_its_entry() -> None:
-    assert campaigns.campaign_of(RESHAPE, True, 300, 1).operators == ("Reshape",)
-    assert campaigns.campaign_of(RESHAPE, False, 300, 1).operators == ()
+    assert campaigns.campaign_of(RESHAPE, True, 6, 1).operators == ("Reshape",)
+    assert campaigns.campaign_of(RESHAPE, False, 6, 1).operators == ()
     (kept,) = entries(["tvm/split-kept-parameter"])
-    assert campaigns.campaign_of(kept, True, 300, 1).options == ",weights=inputs"
-    assert campaigns.campaign_of(kept, False, 300, 1).options == ""
+    assert campaigns.campaign_of(kept, True, 6, 1).options == ",weights=inputs"
+    assert campaigns.campaign_of(kept, False, 6, 1).options == ""
 
 
 def test_where_no_release_is_without_the_bug_the_nodes_must_be_joined_as_in_the_entry(tmp_path):
@@ -294,3 +295,18 @@ def test_a_plain_node_behind_the_others_may_be_lacking() -> None:
     assert [node.operator for node in core.nodes] == ["Identity", "Div", "Mul"]
     (other,) = entries(["onnxruntime/cast-before-folded-one"])  # without Mul nothing joins the rest
     assert not [*campaigns._cores(campaigns.facts(other.model))]
+
+
+def test_a_command_ends_once_it_has_had_its_cpu_time_and_not_before() -> None:
+    burn = "import time\nwhile time.process_time() < {}: pass"
+    ticks = campaigns.spent([sys.executable, "-c", burn.format(30)], os.environ, 0.01)
+    assert 0.6 <= ticks[-1][1] < 20
+    ticks = campaigns.spent([sys.executable, "-c", "pass"], os.environ, 60)
+    assert ticks[0][1] == 0.0 and ticks == sorted(ticks)
+
+
+def test_a_curve_counts_each_entry_when_it_was_met_first() -> None:
+    found = [("a", "f", 0.5), ("a", "f", 0.25), ("b", "", 6.0), ("c", "f", 2.0)]
+    results = [campaigns.Met(entry, "", 1, finding, at) for entry, finding, at in found]
+    assert campaigns.curve(results) == "2 of 3 met; CPU minutes: 1 by 0.25, 2 by 2"
+    assert campaigns.curve([]) == "0 of 0 met; CPU minutes: -"
