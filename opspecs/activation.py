@@ -323,16 +323,21 @@ class Gelu(Gated):
 
 
 def _end(side):
-    """Draws a bound of Clip in the input's kind of number; sometimes None, which means absent."""
+    """Draws a bound of Clip in the input's kind of number, sometimes a max below the min, sometimes
+    None, which means absent."""
 
     def draw_end(draw, op, x, *_):
         first = op.__dict__.get("min")
         other = first if side == "max" else op.__dict__.get("max", 0)
         if draw.chance(0.15 if other is not None else 0.05):
             return None
+        if side == "min" and draw.chance(0.2):  # that of a Relu
+            return 0.0 if x.dtype.is_float else 0
         least = first if first is not None else max(-8, x.dtype.limits[0])
         # Narrow ranges too, so that two of them may have nothing in common.
         lo, hi = (least, draw.choice((8, least + 1))) if side == "max" else (least, 4)
+        if first is not None and draw.chance(0.1):
+            lo, hi = max(-8, x.dtype.limits[0]), first
         return round(draw.real(lo, hi), 1) if x.dtype.is_float else draw.integer(lo, hi)
 
     return Choice(by=draw_end)
@@ -340,13 +345,19 @@ def _end(side):
 
 @operator
 class Clip(Increasing):
-    """Bounds are numbers of the input's kind; None, for one or both of them, means absent."""
+    """Bounds are numbers of the input's kind; None, for one or both of them, means absent. If they
+    cross, all is the maximum. Source: ONNX Clip-13."""
 
     merges = ("Clip", "Relu")
     kinked = True
     inputs = (In("T", NUMBERS),)
     min = _end("min")
     max = _end("max")
+
+    def refusal(self, exporter, opset, *inputs):
+        """Before opset 13 it is not said which of crossing bounds counts."""
+        crossing = None not in (self.min, self.max) and self.min > self.max and opset < 13
+        return "bounds cross" if crossing else super().refusal(exporter, opset, *inputs)
 
     def torch(self, x):
         least, most = self.bounds()

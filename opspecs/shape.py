@@ -31,15 +31,15 @@ class Reshape(Operands, DataMovement):
     inferred = Choice(
         by=lambda draw, op, first, *_: -1 if first.is_empty else draw.integer(-1, len(op.shape) - 1)
     )
-    allowzero = Choice(lambda op, *_: (0, 0, 1) if op.inferred < 0 else (0,), default=0)
-    """`allowzero`, which has no effect without a 0 in the shape and is invalid beside a -1."""
+    allowzero = Choice((0, 0, 1), default=0)
+    """`allowzero`, which has no effect without a 0 in the shape; both a 0 and a -1 are invalid."""
     copied = Choice(by=_copied, default=())
     """The axes whose size the model gives as 0, which copies the input's size."""
     usual: ClassVar = {**Operands.usual, "inferred": -1, "allowzero": 0, "copied": ()}
 
     def requires(self, x):
         yield self.inferred < len(self.shape)
-        yield not self.allowzero or self.inferred < 0
+        yield not self.allowzero or self.inferred < 0 or not x.is_empty
         yield not self.allowzero or not self.copied
         yield self.inferred not in self.copied
         for axis in self.copied:
@@ -51,12 +51,9 @@ class Reshape(Operands, DataMovement):
             yield self.inferred < 0 or self.shape[self.inferred] == 0
             yield self.inferred < 0 or self.shape.count(0) == 1
             # Without `allowzero`, a 0 copies a size.
-            zeros = [axis for axis, d in self._given() if d.__class__ is int and d == 0]
-            yield self.allowzero or all(x.shape[axis : axis + 1] == (0,) for axis in zeros)
-
-    def _given(self):
-        """The sizes that the model gives, with their axes."""
-        return ((i, d) for i, d in enumerate(self.shape) if i != self.inferred)
+            zeros = {i for i, d in enumerate(self.shape) if d.__class__ is int and d == 0}
+            copied = (x.shape[i : i + 1] == (0,) for i in zeros - {self.inferred})
+            yield self.allowzero or all(copied)
 
     def refusal(self, exporter, opset, *inputs):
         """`allowzero` came with opset 14."""

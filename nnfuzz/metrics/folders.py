@@ -14,9 +14,7 @@ from nnfuzz.metrics.measures import (
     Counted,
     FolderComparison,
     Tally,
-    Vocabulary,
     of_onnx,
-    of_specs,
 )
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.records.config import ConfigError
@@ -34,11 +32,12 @@ def compare_folders(
     """
     counts = [_counted(folder, operators, steps) for folder in folders]
     counted = [one for one, _ in counts]
-    vocabulary = _vocabulary([known for _, known in counts], counted, operators)
+    occur = {op for one in counted for op in one.tally.operators}
+    vocabulary = set(operators) or occur.union(*(known for _, known in counts))
     return FolderComparison(counted, vocabulary)
 
 
-def _counted(folder: Path, only: Sequence[str], steps: Steps) -> tuple[Counted, Vocabulary]:
+def _counted(folder: Path, only: Sequence[str], steps: Steps) -> tuple[Counted, set[str]]:
     """The measures of a folder, and the operators that it could have."""
     if (folder / FILE).exists():
         with Store.open(folder, write=False) as store:
@@ -51,7 +50,7 @@ def _counted(folder: Path, only: Sequence[str], steps: Steps) -> tuple[Counted, 
 
 def _of_models(
     folder: Path, files: Sequence[Path], only: Sequence[str], steps: Steps
-) -> tuple[Counted, Vocabulary]:
+) -> tuple[Counted, set[str]]:
     tally, left_out = Tally(only), dict[str, str]()
     with steps("models", len(files)) as advance:
         for file in files:
@@ -65,19 +64,9 @@ def _of_models(
     return Counted(folder.resolve().name, tally, left_out), of_onnx()
 
 
-def _of_campaign(folder: Path, store: Store, only: Sequence[str]) -> tuple[Counted, Vocabulary]:
+def _of_campaign(folder: Path, store: Store, only: Sequence[str]) -> tuple[Counted, set[str]]:
     tally, missing = Tally(only), list[str]()
     for _, graph in as_far_as(store.tests.features(), "the graphs of tests", missing):
         tally.add(graph)
-    known = of_specs(OpRegistry.load().specs())
+    known = {spec.name for spec in OpRegistry.load().specs()}
     return Counted(folder.resolve().name, tally, dict.fromkeys(missing, "damaged")), known
-
-
-def _vocabulary(
-    known: Sequence[Vocabulary], counted: Sequence[Counted], only: Sequence[str]
-) -> Vocabulary:
-    """The operators that all folders are measured by: those of ONNX, and all others that occur."""
-    every = dict.fromkeys((op for one in counted for op in one.tally.operators), 1)
-    for vocabulary in known:
-        every |= vocabulary
-    return {name: every.get(name, 1) for name in only} if only else every

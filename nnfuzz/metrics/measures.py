@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from nnfuzz.base.reading import JsonObject
 from nnfuzz.ir.features import Features
-from nnfuzz.operators.operator import OpSpec
 
-DEGREES = 5
-"""Operators with any number of inputs: more than this many count as this many, as in Isra."""
+USUAL = 5
+"""Two values of attributes that would occur together in so many nodes by chance, and never do, are
+a gap."""
 
 
 class Tally:
@@ -27,9 +28,10 @@ class Tally:
         `settings` how many different vertices."""
         self.operators: Counter[str] = Counter()
         self.vertices: dict[str, set[str]] = defaultdict(set)
-        self.degrees: dict[str, set[int]] = defaultdict(set)
-        self.fan_out: dict[str, set[int]] = defaultdict(set)
-        """Operator -> how many nodes read an output of one."""
+        self.values: dict[str, Counter[str]] = defaultdict(Counter)
+        """Operator -> how many nodes have "NAME=CLASS" among their attributes."""
+        self.together: dict[str, set[tuple[str, str]]] = defaultdict(set)
+        """Operator -> pairs of these that a node has, sorted."""
         self.pairs: set[tuple[str, str]] = set()
         self.chains: set[tuple[str, str, str]] = set()
 
@@ -48,13 +50,26 @@ class Tally:
         self.settings += len({node.vertex for node in nodes})
         self.pairs |= part.operator_edges()
         self.chains |= part.operator_triples()
-        readers = Counter(maker for maker, _ in graph.edges)
-        for place in kept:
-            node = graph.nodes[place]
+        for node in nodes:
             self.operators[node.op] += 1
             self.vertices[node.op].add(node.vertex)
-            self.degrees[node.op].add(min(node.degree, DEGREES))
-            self.fan_out[node.op].add(readers[place])
+            self.values[node.op].update(node.attributes)
+            self.together[node.op].update(combinations(sorted(node.attributes), 2))
+
+    def apart(self) -> Iterator[tuple[float, str, str, str]]:
+        """Values of two attributes of an operator, both of which occur, but in no node together: in
+        how many they would by chance, the operator, and the values."""
+        for op, counts in self.values.items():
+            for one, two in _of_two_attributes(counts):
+                if (one, two) not in self.together[op]:
+                    yield counts[one] * counts[two] / self.operators[op], op, one, two
+
+
+def _of_two_attributes(values: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The pairs of values of different attributes, sorted."""
+    for one, two in combinations(sorted(values), 2):
+        if one.partition("=")[0] != two.partition("=")[0]:
+            yield one, two
 
 
 def _chains(edges: Collection[tuple[int, int]]) -> int:
@@ -63,34 +78,15 @@ def _chains(edges: Collection[tuple[int, int]]) -> int:
     return sum(begin[reader] for _, reader in edges)
 
 
-Vocabulary = Mapping[str, int]
-"""Operator -> how many different numbers of inputs it takes, at most DEGREES (Isra's operation
-corpus)."""
-
-
-def of_onnx() -> Vocabulary:
+def of_onnx() -> set[str]:
     """The operators of ONNX's own domain at the newest opset, without deprecated ones.
 
     Constant is left out, since a weight may be written as one or not.
     """
     import onnx.defs
 
-    newest: dict[str, onnx.defs.OpSchema] = {}
-    for schema in onnx.defs.get_all_schemas():
-        if schema.domain == "" and not schema.deprecated and schema.name != "Constant":
-            newest[schema.name] = schema
-    arities = {name: (s.min_input, s.max_input) for name, s in newest.items()}
-    return {name: _degrees(*arities[name]) for name in sorted(arities)}
-
-
-def of_specs(specs: Iterable[type[OpSpec]]) -> Vocabulary:
-    """The operators that campaigns generate from; some are one mode of an ONNX operator."""
-    return {spec.name: _degrees(*spec.arity()) for spec in specs}
-
-
-def _degrees(low: int, high: int) -> int:
-    """How many numbers of inputs count as different."""
-    return max(1, min(high, DEGREES) - min(low, DEGREES) + 1)
+    schemas = [s for s in onnx.defs.get_all_schemas() if s.domain == "" and not s.deprecated]
+    return {s.name for s in schemas} - {"Constant"}
 
 
 SHARE, COUNT, MEAN = "share", "count", "mean"
@@ -114,22 +110,21 @@ class Measure:
         return f"{self.value:,.0f}" if self.kind == COUNT else f"{self.value:,.2f}"
 
 
-def measures(tally: Tally, vocabulary: Vocabulary) -> list[Measure]:
-    """Three counts, and the eleven measures of Isra's evaluation."""
+def measures(tally: Tally, vocabulary: Collection[str]) -> list[Measure]:
+    """Three counts, nine measures of Isra's evaluation, and the pairs of values of attributes."""
     size, graphs = max(len(vocabulary), 1), max(tally.graphs, 1)
     of_ops = set(tally.operators) & set(vocabulary)
-    inputs = sum(min(1.0, len(tally.degrees[op]) / vocabulary[op]) for op in of_ops)
-    outputs = sum(len(tally.fan_out[op]) for op in of_ops)
+    pairs = sum(len([*_of_two_attributes(own)]) for own in tally.values.values())
+    met = (pairs - len([*tally.apart()])) / max(pairs, 1)
     settings = sum(len(tally.vertices[op]) for op in of_ops)
     return [
         Measure("models", COUNT, tally.graphs, "models that could be read"),
         Measure("operators", COUNT, tally.nodes, "nodes of all models"),
         Measure("operator types", COUNT, len(tally.operators), "different operators"),
         Measure("OTC", SHARE, len(of_ops) / size, "operator type coverage"),
-        Measure("IDC", SHARE, inputs / size, "input degree coverage, mean over operators"),
-        Measure("ODC", MEAN, outputs / size, "output degrees, mean over operators"),
         Measure("SEC", SHARE, len(tally.pairs) / size**2, "single edge coverage"),
         Measure("DEC", SHARE, len(tally.chains) / size**3, "double edge coverage"),
+        Measure("PAC", SHARE, met, "coverage of pairs of attributes' values"),
         Measure("SPC", MEAN, settings / size, "shapes and attributes, mean over operators"),
         Measure("NOO", MEAN, tally.nodes / graphs, "operators of a model"),
         Measure("NOT", MEAN, tally.types / graphs, "operator types of a model"),
@@ -156,7 +151,7 @@ class FolderComparison:
     """Folders whose coverage is measured against the same vocabulary."""
 
     counted: Sequence[Counted]
-    vocabulary: Vocabulary
+    vocabulary: Collection[str]
 
     def rows(self) -> list[tuple[Measure, list[str]]]:
         """Every measure that at least one folder has, with the figures of each; "" for none."""
@@ -183,5 +178,6 @@ class FolderComparison:
             "name": one.name,
             "measures": {m.name: m.value for m in measures(one.tally, self.vocabulary)},
             "operators": dict(one.tally.operators.most_common()),
+            "apart": sorted((own for own in one.tally.apart() if own[0] >= USUAL), reverse=True),
             "left_out": dict(one.left_out),
         }

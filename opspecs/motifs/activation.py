@@ -97,16 +97,6 @@ def leaky_relu(m, x):
 
 
 @motif(size=2, ranks=(0, 5))
-def relu_clip(m, x):
-    """A Relu before or after a Clip that makes it redundant, or nearly redundant."""
-    low, high = m.draw.choice(((0.0, 6.0), (0.0, None), (-1.0, 1.0), (0.5, 2.0)))
-    if m.draw.chance(0.7):
-        m("Clip", m("Relu", x), min=low, max=high)
-    else:
-        m("Relu", m("Clip", x, min=low, max=high))
-
-
-@motif(size=2, ranks=(0, 5))
 def repeated_function(m, x):
     """Two functions in a row; the second changes nothing or undoes the first."""
     once, twice = m.draw.choice(

@@ -120,16 +120,6 @@ def unknown_opset(site: Site) -> str:
     return f"the model imports the version {version} of the default operator set"
 
 
-@kind("ONNX IR, Models: a model has a graph; Graphs: each graph must specify a name")
-def no_graph(site: Site) -> str:
-    """The model has no graph, or an empty one."""
-    site.model.ClearField("graph")
-    if site.rng.random() < 0.5:
-        return "the model has no graph"
-    site.model.graph.SetInParent()
-    return "the model's graph is empty: no name, node, input or output"
-
-
 @kind(f"{GRAPHS}: inputs and outputs of the main graph must have a type and a shape")
 def untyped_value(site: Site) -> str:
     """A graph input or output has no type or no shape."""

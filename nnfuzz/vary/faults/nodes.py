@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from onnx import AttributeProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import AttributeProto, NodeProto, helper, numpy_helper
 from onnx.defs import OpSchema
 
 from nnfuzz.vary.faults.graphs import NODES
@@ -330,21 +330,7 @@ def wrong_argument(site: Site) -> str:
     return f"input {place} of {site.at(node)} is {value}"
 
 
-TENSOR = "onnx.proto, TensorProto"
 SIZE = "ONNX IR, Tensor Definition: a tensor has as many values as the product of its dimensions"
-OUTSIDE = "/bin/sh"
-"""A readable file on every POSIX system, with more bytes than tensors of test models."""
-PLACES = (
-    {"location": f"../../../../../../../../../..{OUTSIDE}", "offset": "0"},
-    {"location": OUTSIDE, "offset": "0"},
-    {"location": "nowhere.bin"},
-    {"location": ""},
-    {"offset": "0"},
-    *({"location": "nowhere.bin", "offset": text} for text in ("-1", "zero", "", "9" * 20)),
-    *({"location": "nowhere.bin", "length": text} for text in ("-1", "zero", "", "9" * 20)),
-)
-"""Entries of external data that no model may have: a file outside the model's folder, a missing
-file, no file at all, numbers that are not numeric."""
 
 
 @kind(SIZE)
@@ -364,35 +350,6 @@ def wrong_tensor_size(site: Site) -> str:
     return f"{site.operator or 'initializer'} {name!r}{list(tensor.dims)} has {bytes_}"
 
 
-@kind("ONNX IR, Tensor Definition: a data type, and a shape of non-negative integers")
-def impossible_tensor_type(site: Site) -> str:
-    """An initializer has a nonexistent data type, a negative dimension, or more elements than 32 or
-    64 bits can count (truncated to these, some products equal the true number of elements)."""
-    if site.rng.random() < 0.3:
-        tensor = site.some_weight()
-        tensor.data_type = site.choice((0, 9999, -1, 2**31 - 1))
-        return f"initializer {tensor.name!r} has the data type {tensor.data_type}"
-    tensor = site.some_weight(lambda a: a.size > 0 and a.ndim > 0)
-    count = math.prod(tensor.dims)
-    shapes = ([2**32, 2**32], [2**62, 4 + count], [2**32 + count], [-1], [-count], [-(2**63)])
-    wrong = site.choice(shapes)
-    if wrong == [2**32, 2**32]:  # 0 in 64 bits
-        tensor.raw_data = b""
-    del tensor.dims[:]
-    tensor.dims.extend(wrong)
-    return f"initializer {tensor.name!r} has the shape {wrong} and {len(tensor.raw_data)} bytes"
-
-
-@kind(f"{TENSOR}: where int64_data is present, the data type must be INT64")
-def tensor_in_wrong_field(site: Site) -> str:
-    """An initializer has its elements in the field of another data type."""
-    tensor = site.some_weight(lambda a: a.size > 0 and a.dtype != np.int64)
-    tensor.ClearField("raw_data")
-    tensor.int64_data.extend([1] * math.prod(tensor.dims))
-    name = TensorProto.DataType.Name(tensor.data_type)
-    return f"initializer {tensor.name!r} is {name}, its elements are in int64_data"
-
-
 @kind("onnx.proto, SparseTensorProto.indices: within the shape, ascending, without duplicates")
 def broken_sparse_tensor(site: Site) -> str:
     """A sparse initializer has indices outside its shape, duplicate or descending indices."""
@@ -407,16 +364,3 @@ def broken_sparse_tensor(site: Site) -> str:
         if chosen is not indices:
             site.keep_valid()
     return f"sparse initializer {name!r} of {count} elements has the indices {indices}"
-
-
-@kind("ONNX External Data: location, a file within the model's folder; offset and length, integers")
-def wrong_external_data(site: Site) -> str:
-    """An initializer refers to an external file that cannot exist, or to a wrong place in it."""
-    tensor, entries = site.some_weight(), site.choice(PLACES)
-    size = len(tensor.raw_data)
-    tensor.ClearField("raw_data")
-    tensor.data_location = TensorProto.EXTERNAL
-    for key, value in {"length": str(size), **entries}.items():
-        tensor.external_data.add(key=key, value=value)
-    where = ", ".join(f"{key} {value!r}" for key, value in entries.items())
-    return f"initializer {tensor.name!r} has external data at {where}"

@@ -41,7 +41,7 @@ def test_the_kinds_take_turns(cases):
 
 
 def test_a_test_case_is_a_function_of_seed_and_index(producer, cases):
-    for index in (3, 9, 16, 22):
+    for index in (3, 9, 16, 18):
         again = producer.produce(index)
         assert again.digest() == cases[index].digest()
     assert producer.produce(9 + len(KINDS)).model != cases[9].model
