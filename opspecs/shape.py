@@ -51,8 +51,8 @@ class Reshape(Operands, DataMovement):
             yield self.inferred < 0 or self.shape[self.inferred] == 0
             yield self.inferred < 0 or self.shape.count(0) == 1
             # Without `allowzero`, a 0 copies a size.
-            zeros = {i for i, d in enumerate(self.shape) if d.__class__ is int and d == 0}
-            copied = (x.shape[i : i + 1] == (0,) for i in zeros - {self.inferred})
+            zeros = [i for i, d in enumerate(self.shape) if d.__class__ is int and d == 0]
+            copied = (i == self.inferred or x.shape[i : i + 1] == (0,) for i in zeros)
             yield self.allowzero or all(copied)
 
     def refusal(self, exporter, opset, *inputs):

@@ -59,6 +59,16 @@ def test_what_is_refused_is_found_whatever_the_words(words):
     assert found == {"Sin", "Erf"} and runs < 40
 
 
+def test_words_that_refused_two_operators_are_enough_unless_one_of_theirs_runs():
+    def refuses(op, dtype, size):
+        return f"no kernel of {op}({dtype}) at node 'y_3'" if dtype == "double" else ""
+
+    found, runs = asked(refuses)
+    assert found == {f"{o}(double)->double" for o in OPERATORS} and runs < 35
+    found, more = asked(lambda op, *rest: refuses(op, *rest) if (op, rest[1]) != ("Abs", 2) else "")
+    assert found == {f"{o}(double)->double" for o in OPERATORS[1:]} and more > runs
+
+
 def test_one_dtype_is_not_the_operator():
     found, _ = asked(lambda op, dtype, _: "no" if (op, dtype) == ("Cos", "double") else "")
     assert found == {"Cos(double)->double"}

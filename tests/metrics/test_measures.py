@@ -59,17 +59,6 @@ def test_some_operators_alone():
     assert found["SEC"] == 2 / 4  # Relu -> Add -> Relu
 
 
-def test_equal_graphs_add_no_vertex_and_others_do():
-    tally = Tally()
-    tally.add(graph(4))
-    first = told(tally)
-    tally.add(graph(4))
-    again = told(tally)
-    tally.add(graph(5))
-    other = told(tally)
-    assert [4 * f["SPC"] for f in (first, again, other)] == [3, 3, 6]
-
-
 # Folders side by side, as rows and JSON.
 
 

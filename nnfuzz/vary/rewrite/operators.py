@@ -13,7 +13,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.vary.rewrite.draft import Admits, Draft, Kind, Nodes, attributes, nodes, values
 
-IDENTITIES, ALGEBRA, PARTS, EMPTY = "identities", "algebra", "parts", "empty tensors"
+IDENTITIES, ALGEBRA, EMPTY = "identities", "algebra", "empty tensors"
 """Names of the families of rules."""
 MOST_ELEMENTS = 1 << 16  # limit for a value that is copied several times
 Node = onnx.NodeProto
@@ -49,16 +49,6 @@ def ints(emit: Nodes, *numbers: int) -> str:
     return emit.const([*numbers], DType.INT64)
 
 
-@values(IDENTITIES, of(_PLAIN, rank=1), uses=["Concat", "Slice"])
-def slice_of_concat(emit: Nodes, x: str, type_: TensorType, rng: random.Random) -> str:
-    """x -> one half of Concat(x, x): either half is x."""
-    axis = rng.randrange(type_.rank)
-    size, half = type_.sizes[axis], rng.randint(0, 1)
-    both = emit.one("Concat", x, x, axis=axis)
-    start, end = ints(emit, half * size), ints(emit, (half + 1) * size)
-    return emit.one("Slice", both, start, end, ints(emit, axis))
-
-
 @values(IDENTITIES, of(_PLAIN, rank=1), uses=["Expand"])
 def expand_same(emit: Nodes, x: str, type_: TensorType, rng: random.Random) -> str:
     """x -> Expand(x, shape of x), some sizes replaced by 1: broadcasting keeps the sizes of x."""
@@ -82,15 +72,6 @@ def times_one(emit: Nodes, x: str, type_: TensorType, rng: random.Random) -> str
     if rng.random() < 0.3:
         return emit.one("Div", x, one)
     return emit.one("Mul", *rng.sample([x, one], 2))
-
-
-@values(IDENTITIES, of(_NUMBERS), uses=["Where"])
-def where_never(emit: Nodes, x: str, type_: TensorType, rng: random.Random) -> str:
-    """x -> Where(true, x, y) or Where(false, y, x) for a constant y: x is chosen."""
-    chosen = rng.random() < 0.5
-    condition = emit.const(np.full([1] * rng.randint(0, type_.rank), chosen), DType.BOOL)
-    other = emit.const(rng.randint(0, 1), type_.dtype)
-    return emit.one("Where", condition, *([x, other] if chosen else [other, x]))
 
 
 @values(IDENTITIES, of((DType.FLOAT32,), rank=1), uses=["Dropout"])
@@ -210,7 +191,7 @@ def conv_as_unfold(emit: Nodes, draft: Draft, node: Node, rng: random.Random) ->
     return [result]
 
 
-# -- nodes that compute every slice along the first axis by itself, and empty slices ---------------
+# -- empty slices of nodes that compute every slice along the first axis by itself ---------------
 
 _ELEMENTWISE = (
     "Abs Add Ceil Cos Div Elu Equal Erf Exp Floor Gelu Greater HardSwish LeakyRelu Less Log Max "
@@ -250,17 +231,6 @@ def _parted(emit: Nodes, draft: Draft, node: Node, at: int) -> Sequence[str]:
     return [emit.one("Concat", *parts, axis=0)]
 
 
-def _several(draft: Draft, node: Node) -> bool:
-    return bool(_cut(draft, node)) and draft.types[node.output[0]].sizes[0] > 1
-
-
-@nodes(PARTS, [*_ELEMENTWISE, *_FIRST], _several, uses=["Slice", "Concat"], bits=False)
-def batch_in_parts(emit: Nodes, draft: Draft, node: Node, rng: random.Random) -> Sequence[str]:
-    """A node that computes each slice along the first axis separately -> one copy for the first
-    slices, one for the others, and a Concat of the results."""
-    return _parted(emit, draft, node, rng.randint(1, draft.types[node.output[0]].sizes[0] - 1))
-
-
 @nodes(EMPTY, [*_ELEMENTWISE, *_FIRST], lambda d, n: bool(_cut(d, n)), bits=False,
        uses=["Slice", "Concat"], kind=Kind.EMPTY)  # fmt: skip
 def batch_with_nothing(emit: Nodes, draft: Draft, node: Node, rng: random.Random) -> Sequence[str]:
@@ -283,8 +253,6 @@ def joined_with_nothing(emit: Nodes, x: str, type_: TensorType, rng: random.Rand
 
 
 RULES = (
-    slice_of_concat, expand_same, cast_wider, times_one,
-    where_never, dropout_inference, matmul_as_gemm,
-    matmul_as_conv, conv_as_matmul, conv_as_unfold, batch_in_parts, batch_with_nothing,
-    joined_with_nothing,
+    expand_same, cast_wider, times_one, dropout_inference, matmul_as_gemm, matmul_as_conv,
+    conv_as_matmul, conv_as_unfold, batch_with_nothing, joined_with_nothing,
 )  # fmt: skip
