@@ -162,6 +162,10 @@ def test_refusals_of_the_campaign_are_answers(prober):
     no_where = test(("unsupported", "no Where"), signatures=SIGNATURES[2:])
     assert prober.learn([no_where] * INSTANCES, 32) == 0
     assert prober.refused()[KEYS[2]] == "toy: unsupported in a test: no Where"
+    more = prober_of([*KEYS, key("Mul(int8)->int8", "direct")])
+    more.learn([no_add, no_where] * INSTANCES, 16)
+    more.learn([test(("unsupported", "no Mul"), signatures=["Mul(int8)->int8"])], 32)
+    assert len(more.refused()) == 3  # in words that meant whole signatures before
 
 
 def test_what_an_exporter_does_not_write_is_probed():
