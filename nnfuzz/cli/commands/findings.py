@@ -184,7 +184,7 @@ def reduce(
 def _reduce_model(file: Path, words: Sequence[str], budget: int) -> None:
     """Writes the smallest model beside the model. Raises: UsageError, Unreadable, NotReduced."""
     from nnfuzz.base.files import npz_bytes
-    from nnfuzz.reduction.by_command import INPUTS, ModelReduction
+    from nnfuzz.reduction.by_command import INPUTS, ModelReduction, count_nodes
 
     if not words:
         raise UsageError(f"{file} is a model: add a command that fails with it, -- COMMAND")
@@ -206,7 +206,7 @@ def _reduce_model(file: Path, words: Sequence[str], budget: int) -> None:
             done = reduction.reduce()
         except (NotReduced, OSError) as error:
             raise FindingError(f"{file}: {error}") from error
-    counts = [len(each.graph.node) for each in (model, done)]
+    counts = [*map(count_nodes, (model, done))]
     typer.echo(f"{counts[0]} -> {counts[1]} nodes; {reduction.runs} runs of the command")
     typer.echo(f"written to {out}" if done is not model else "nothing can be left out")
 
