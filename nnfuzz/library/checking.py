@@ -94,12 +94,13 @@ def check_model(
 
     check_targets(targets)
     plugins = list(plugins)
+    notes = list[str]()
     watch("reading the model")
     with reading or nullcontext(), one_thread():  # threads wait for each other on busy machines
         if isinstance(model, TestCase):
             cases, why = iter([model]), ""
         else:
-            cases, why = cases_to_check(model, inputs, seed, plugins)
+            cases, why = cases_to_check(model_proto(model, notes.append), inputs, seed, plugins)
         case = next(cases)
     oracle = Oracle(plugins)
     targets = _with_defaults(targets or installed_compilers(plugins), plugins)
@@ -108,7 +109,7 @@ def check_model(
         if why and inputs is None:
             case = _that_runs(run, case, cases, plugins)
         missing = "guessed inputs" if case.graph else "no reference"
-        notes = [f"note: {missing}: {why}"] if why else []
+        notes += [f"note: {missing}: {why}"] if why else []
         result = run(case)
         own = _Examination(run, case, oracle, localise, watch, from_copies(expected))
         if values:
@@ -208,6 +209,7 @@ def parts_at(
     """
     from nnfuzz.testcase.extraction import declared, extracted, single_node
 
+    model = model_proto(model)
     found = [own for own in model.graph.node if node in (own.name, *own.output)]
     if not node or len(found) != 1:
         raise ModelError(f"{len(found)} nodes of the main graph have or compute the name {node!r}")
@@ -613,7 +615,7 @@ def _voices(
         arrays["PyTorch"] = result.case.expected[name]
     dtype = next((array.dtype for array in arrays.values()), None)
     return arrays | {
-        who: outputs[name].astype(dtype)
+        who: outputs[name].astype(str if dtype.kind == "U" else dtype)
         for who, outputs in others.items()
         if name in outputs and dtype is not None
     }

@@ -18,7 +18,7 @@ from nnfuzz.backend.outcome import Stage
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.releases import releases_of
 from nnfuzz.backend.runner import BackendRunner
-from nnfuzz.base.untrusted import making_sense, parsed_model, read_model, read_text
+from nnfuzz.base.untrusted import in_order, making_sense, parsed_model, read_model, read_text
 from nnfuzz.bugs.ledger import Ledger, bugs_of, recognised_by, refusal
 from nnfuzz.campaign.reducing import reduce_campaign
 from nnfuzz.cli.consent import Consent
@@ -188,7 +188,7 @@ def _reduce_model(file: Path, words: Sequence[str], budget: int) -> None:
 
     if not words:
         raise UsageError(f"{file} is a model: add a command that fails with it, -- COMMAND")
-    model, out = read_model(file), file.with_name(f"{file.stem}-reduced.onnx")
+    model, out = in_order(read_model(file), file), file.with_name(f"{file.stem}-reduced.onnx")
     values = _values(model, file) if INPUTS in words else {}
 
     def adopt(smaller: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> None:
