@@ -451,7 +451,7 @@ def _size(kinds: Counter[tuple[str, str, str]], sizes: dict[tuple[str, ...], int
 
 def in_order(model: ModelProto, of: object = "the model") -> ModelProto:
     """The model if its nodes are in topological order; else a copy in which they are, and whose
-    order differs as little as possible. Raises: Unusable for a node that reads what follows from it.
+    order differs as little as possible. Raises: Unusable for a node that depends on itself.
     """
     if all(_order(nodes, of) == [*range(len(nodes))] for nodes in _levels(model)):
         return model
