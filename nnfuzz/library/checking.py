@@ -121,7 +121,7 @@ def check_model(
         places += [own.place(finding, hidden=True) for finding in own.hidden(result)]
         outputs = own.outputs(result)
         if any(output.share < ENOUGH for output in outputs):
-            more, said = own.behind(plugins)
+            more, said = own.behind(plugins, places)
             places += more
             notes += said
     return ModelCheck(
@@ -315,9 +315,13 @@ class _Examination:
             and known.isdisjoint(map(label, finding.failure.targets))
         ]
 
-    def behind(self, plugins: Sequence[str | Path]) -> tuple[list[Place], list[str]]:
+    def behind(
+        self, plugins: Sequence[str | Path], reported: Sequence[Place]
+    ) -> tuple[list[Place], list[str]]:
         """Judges nodes that read values without a reference, which are inputs then with what the
         first target makes of them. Returns failures, and a note.
+
+        reported: the places so far; accuracy that one of them gives away is not reported again.
 
         Replaces entries of `values` by others of which more is compared.
         """
@@ -330,6 +334,7 @@ class _Examination:
         model, given = parsed_model(self.case.model), dict(self.case.inputs)
         reads = {name: node.input for node in model.graph.node for name in node.output}
         places, unknown_first = list[Place](), self._unknown()
+        known = {place.targets for place in reported if place.given_away}
         for trial in range(ROUNDS):
             unknown, whole = self._unknown() - given.keys(), not trial and not self.case.graph
             ready = () if whole else (n for n in reads if unknown.isdisjoint(reads[n]))
@@ -350,11 +355,12 @@ class _Examination:
             own.values = own.outputs(result, made=True)
             more = {value.name: value for value in own.values if value.share >= ENOUGH}
             self.values = tuple(more.get(value.name, value) for value in self.values)
-            wrong = [own.place(finding) for finding in self.run.findings(result)]
             before = f"what it reads is taken as {who} computes it"
-            known = {place.targets for place in places}
-            wrong = [place for place in wrong if place.mismatch and place.targets not in known]
-            places += [replace(place, before=before) for place in wrong]
+            for finding in self.run.findings(result):
+                targets = tuple(map(label, finding.failure.targets))
+                if finding.failure.kind is OutcomeKind.MISMATCH and targets not in known:
+                    places.append(replace(own.place(finding), before=before))
+                    known.add(targets)
         judged = len(unknown_first) - len(self._unknown())
         note = f"note: values compared behind others without a reference: {judged}, given these as"
         return places, [f"{note} {who} computes them"] if judged else []

@@ -12,11 +12,14 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from onnx import parser
 from packaging.version import Version
 
 from nnfuzz.bugs.bug import Bug, BugState, ScriptResult
 from nnfuzz.bugs.ledger import Ledger
 from nnfuzz.cli.commands.ops import HEADINGS, operator_facts
+from nnfuzz.findings.drawing import draw
+from nnfuzz.materialize.model_graph import graph_of
 from nnfuzz.materialize.opsets import OPSETS, default_opset
 from nnfuzz.operators.motif import Motif, load_motifs
 from nnfuzz.operators.operator import OpSpec
@@ -195,6 +198,25 @@ def _links(name: str) -> str:
     return ", ".join(
         f"[{text}](bugs/{name}/{file})" for text, file in files if (place / file).is_file()
     )
+
+
+_MODEL = re.compile(r"^## Model\n\n```\n(?P<text>.*?)^```\n", re.DOTALL | re.MULTILINE)
+_WRONG = re.compile(r"^\| `(\w+)` \| `\[", re.MULTILINE)
+
+
+def pictured(report: str) -> str:
+    """A report.md of the ledger with a drawing above its model, in which the node of the first
+    wrong output is marked; without one for models whose text ONNX does not read.
+    """
+    if not (found := _MODEL.search(report)):
+        return report
+    try:
+        graph = graph_of(parser.parse_model(found["text"]))
+    except parser.ParseError:
+        return report
+    wrong = _WRONG.search(report)
+    svg = f"<div>{draw(graph, wrong=wrong[1] if wrong else '')}</div>\n\n"
+    return f"{report[: found.start('text') - 4]}{svg}{report[found.start('text') - 4 :]}"
 
 
 PAGES: dict[str, Callable[[], str]] = {
