@@ -88,7 +88,7 @@ def normalise(text: str, names: Collection[str] = ()) -> str:
 
 
 def _without_names(text: str, names: Collection[str]) -> str:
-    """Patterns hold only names that occur: models have thousands, and messages hundreds of lines."""
+    """Patterns hold only names that occur: models have thousands, messages hundreds of lines."""
     words = {name for name in names if name in text and _WORD.fullmatch(name)}
     if words:
         text = re.sub(rf"(?<=['\"`=])(?:{'|'.join(sorted(words))})(?!\w)", "<name>", text)

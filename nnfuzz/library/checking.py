@@ -55,7 +55,8 @@ if TYPE_CHECKING:
 MESSAGE = 400  # characters of a compiler's message
 UNREACHED = ("nnfuzz cannot compute what it needs, or no input decides on it",)
 FUSED = "right if every value is an output: it takes a fusion with nodes in front of it"
-ROUNDS = 8  # most times that values without a reference are taken as inputs
+ROUNDS = 24  # most times that values without a close reference are taken as inputs
+PART = 32  # most values that are looked at each time: behind more of them little is left to say
 ENDS = "the model up to this node fails in the same way, and without it does not"
 
 
@@ -120,7 +121,7 @@ def check_model(
         places = [own.place(finding) for finding in found]
         places += [own.place(finding, hidden=True) for finding in own.hidden(result)]
         outputs = own.outputs(result)
-        if any(output.share < ENOUGH for output in outputs):
+        if any(output.judged < ENOUGH for output in outputs):
             more, said = own.behind(plugins, places)
             places += more
             notes += said
@@ -318,8 +319,9 @@ class _Examination:
     def behind(
         self, plugins: Sequence[str | Path], reported: Sequence[Place]
     ) -> tuple[list[Place], list[str]]:
-        """Judges nodes that read values without a reference, which are inputs then with what the
-        first target makes of them. Returns failures, and a note.
+        """Judges nodes behind values without a reference, or behind so many others that little room
+        is left for errors: what the first target makes of these is an input then. Returns failures,
+        and a note.
 
         reported: the places so far; accuracy that one of them gives away is not reported again.
 
@@ -337,10 +339,15 @@ class _Examination:
         known = {place.targets for place in reported if place.given_away}
         for trial in range(ROUNDS):
             unknown, whole = self._unknown() - given.keys(), not trial and not self.case.graph
-            ready = () if whole else (n for n in reads if unknown.isdisjoint(reads[n]))
-            taken = unknown.intersection(ready, computed)
+            taken = set[str]()
+            for name in () if whole else unknown.intersection(reads, computed):
+                read = computed.keys() & {*reads[name]} - given.keys()
+                if unknown.isdisjoint(
+                    reads[name]
+                ):  # what is compared loosely alone is computed anew
+                    taken |= read if read and name in self._loose() else {name}
             given |= {name: computed[name] for name in taken}
-            rest = [name for name in reads if name in unknown - taken]
+            rest = [name for name in reads if name in unknown - taken][: None if whole else PART]
             if not rest or not (taken or whole):
                 break
             try:
@@ -353,7 +360,7 @@ class _Examination:
             own = _Examination(self.run, case, self.oracle, self.localise, self.watch)
             result = self.run(case)
             own.values = own.outputs(result, made=True)
-            more = {value.name: value for value in own.values if value.share >= ENOUGH}
+            more = {value.name: value for value in own.values if value.judged >= ENOUGH}
             self.values = tuple(more.get(value.name, value) for value in self.values)
             before = f"what it reads is taken as {who} computes it"
             for finding in self.run.findings(result):
@@ -362,12 +369,18 @@ class _Examination:
                     places.append(replace(own.place(finding), before=before))
                     known.add(targets)
         judged = len(unknown_first) - len(self._unknown())
-        note = f"note: values compared behind others without a reference: {judged}, given these as"
-        return places, [f"{note} {who} computes them"] if judged else []
+        note = (
+            f"note: values compared behind others without a close reference: {judged}, given what"
+        )
+        return places, [f"{note} {who} computes"] if judged else []
 
     def _unknown(self) -> set[str]:
-        """The names of values of which too little has a reference."""
-        return {value.name for value in self.values if value.share < ENOUGH}
+        """The names of values of which too little has a reference, or a close one."""
+        return {value.name for value in self.values if value.judged < ENOUGH}
+
+    def _loose(self) -> set[str]:
+        """The names of values that have a reference, but too little of a close one."""
+        return {v.name for v in self.values if v.judged < ENOUGH <= v.share}
 
     def place(self, finding: Finding, hidden: bool = False) -> Place:
         """The place of a failure, at the least optimised target that fails.

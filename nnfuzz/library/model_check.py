@@ -139,6 +139,11 @@ class Output:
         return tuple(c.target for c in self.computed if c.state == OutputState.WRONG)
 
     @property
+    def judged(self) -> float:
+        """The share of its elements that are compared, and not loosely."""
+        return self.share * (1 - self.loose)
+
+    @property
     def differs(self) -> bool:
         """Whether targets differ where no reference says which of them are right."""
         known = self.contradicted or any(c.wrong for c in self.computed)
