@@ -94,13 +94,13 @@ def _without_names(text: str, names: Collection[str]) -> str:
         text = re.sub(rf"(?<=['\"`=])(?:{'|'.join(sorted(words))})(?!\w)", "<name>", text)
     names = {name for name in names if not (name.isdigit() or _WORD.fullmatch(name))}
     if known := sorted((name for name in names if name in text), key=lambda n: (-len(n), n)):
-        pattern = "|".join(map(re.escape, known))
-        text = re.sub(rf"(?<![\w.])(?<!::)(?:{pattern})(?!\.?\w)", "<name>", text)
+        known_names = "|".join(map(re.escape, known))
+        text = re.sub(rf"(?<![\w.])(?<!::)(?:{known_names})(?!\.?\w)", "<name>", text)
     shape = _DIGITS.sub("0", text)
     similar = {_DIGITS.sub("0", name) for name in names if _DIGITS.search(name)}
     if numbered := sorted(re.escape(name) for name in similar if name in shape):
-        pattern = "|".join(numbered).replace("0", r"\d+")
-        text = re.sub(rf"(?<=\w[_/.$])(?:{pattern}){_COPY}(?!\w)", "<name>", text)
+        numbers = "|".join(numbered).replace("0", r"\d+")
+        text = re.sub(rf"(?<=\w[_/.$])(?:{numbers}){_COPY}(?!\w)", "<name>", text)
     text = _LABEL.sub(r"\1\2<name>\3", text)
     for pattern in (_SINGLE, _DOUBLE, _BACKTICK):
         text = pattern.sub(_quoted, text)

@@ -112,6 +112,9 @@ def check_model(
         missing = "guessed inputs" if case.graph else "no reference"
         notes += [f"note: {missing}: {why}"] if why else []
         result = run(case)
+        ran = any(o.outputs is not None for o in result.outcomes)
+        if not ran and (problem := invalid(case.model)):
+            raise ModelError(f"nobody runs it, and it is not valid: {problem}")
         own = _Examination(run, case, oracle, localise, watch, from_copies(expected))
         if values:
             own.look(_known(result))
@@ -225,19 +228,23 @@ def parts_at(
 def _that_runs(
     run: Experiment, first: TestCase, others: Iterator[TestCase], plugins: Sequence[str | Path]
 ) -> TestCase:
-    """The first of some cases of a model that runs, with elements in outputs wherever it does. With
-    a graph, if nnfuzz can compute the model for these inputs.
+    """The case of a model that runs on most targets, with elements in outputs wherever it does; the
+    first of them that no target refuses to execute. With a graph, if nnfuzz can compute the model
+    for these inputs.
     """
+    best, most = first, 0
     for case in chain([first], others):
         outcomes = run.once(case, judging=Judging.NEVER).outcomes
         if any(o.kind is OutcomeKind.TIMEOUT for o in outcomes):
             return case
         ran = [o.outputs.values() for o in outcomes if o.outputs is not None]
-        if ran and all(any(array.size for array in arrays) for arrays in ran):
-            with suppress(ModelError), one_thread():
-                return case_from_onnx(case.model, case.inputs, plugins=plugins)
-            return case
-    return first
+        if len(ran) > most and all(any(array.size for array in arrays) for arrays in ran):
+            best, most = case, len(ran)
+        if most and not any(o.outputs is None and o.stage is Stage.EXECUTE for o in outcomes):
+            break
+    with suppress(ModelError), one_thread():
+        return case_from_onnx(best.model, best.inputs, plugins=plugins) if most else first
+    return best
 
 
 def _known(result: Result) -> bool:
@@ -306,9 +313,10 @@ class _Examination:
             self.values = self.outputs(self.exposed_result, made=True)
 
     def hidden(self, result: Result) -> list[Finding]:
-        """The wrong values of targets on which no output of the model is wrong: later nodes hide
-        them, whose own rounding may be as large."""
+        """The wrong values of targets that run the model, and on which no output of it is wrong:
+        later nodes hide them, whose own rounding may be as large."""
         known = {label(target) for failure in result.failures for target in failure.targets}
+        known |= {label(o.target) for o in result.outcomes if o.outputs is None}
         return [
             finding
             for finding in (self.run.findings(self.exposed_result) if self.exposed_result else ())
