@@ -378,9 +378,9 @@ class _Examination:
                     known.add(targets)
         judged = len(unknown_first) - len(self._unknown())
         note = (
-            f"note: values compared behind others without a close reference: {judged}, given what"
+            f"note: {judged} of {len(unknown_first)} values without a close reference are compared"
         )
-        return places, [f"{note} {who} computes"] if judged else []
+        return places, [f"{note} given what {who} computes before them"] if judged else []
 
     def _unknown(self) -> set[str]:
         """The names of values of which too little has a reference, or a close one."""
