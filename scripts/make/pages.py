@@ -10,6 +10,7 @@ import itertools
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from onnx import parser
@@ -200,23 +201,17 @@ def _links(name: str) -> str:
     )
 
 
-_MODEL = re.compile(r"^## Model\n\n```\n(?P<text>.*?)^```\n", re.DOTALL | re.MULTILINE)
-_WRONG = re.compile(r"^\| `(\w+)` \| `\[", re.MULTILINE)
-
-
 def pictured(report: str) -> str:
     """A report.md of the ledger with a drawing above its model, in which the node of the first
     wrong output is marked; without one for models whose text ONNX does not read.
     """
-    if not (found := _MODEL.search(report)):
-        return report
-    try:
-        graph = graph_of(parser.parse_model(found["text"]))
-    except parser.ParseError:
-        return report
-    wrong = _WRONG.search(report)
-    svg = f"<div>{draw(graph, wrong=wrong[1] if wrong else '')}</div>\n\n"
-    return f"{report[: found.start('text') - 4]}{svg}{report[found.start('text') - 4 :]}"
+    head, heading, rest = report.partition("## Model\n\n")
+    with suppress(parser.ParseError):
+        graph = graph_of(parser.parse_model("".join(rest.split("```")[1:2])))
+        wrong = re.search(r"\n\| `(\w+)` \| `\[", head)
+        drawing = draw(graph, wrong=wrong[1] if wrong else "")
+        return f"{head}{heading}<div>{drawing}</div>\n\n{rest}"
+    return report
 
 
 PAGES: dict[str, Callable[[], str]] = {
