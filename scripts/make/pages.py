@@ -209,8 +209,7 @@ def pictured(report: str) -> str:
     with suppress(parser.ParseError):
         graph = graph_of(parser.parse_model("".join(rest.split("```")[1:2])))
         wrong = re.search(r"\n\| `(\w+)` \| `\[", head)
-        drawing = draw(graph, wrong=wrong[1] if wrong else "")
-        return f"{head}{heading}<div>{drawing}</div>\n\n{rest}"
+        return f"{head}{heading}<div>{draw(graph, wrong=wrong[1] if wrong else '')}</div>\n\n{rest}"
     return report
 
 
