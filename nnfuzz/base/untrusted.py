@@ -477,25 +477,16 @@ def _levels(model: ModelProto) -> Iterator[Any]:
 
 
 def _order(nodes: Sequence[NodeProto], of: object) -> list[int]:
-    """Positions of nodes of one level in topological order: each node comes where it is, or else
-    just before the first one that reads it.
-    """
+    """Positions of nodes of one level in topological order, the first ones first."""
+    import networkx as nx
+
     makers = {name: i for i, node in enumerate(nodes) for name in node.output if name}
-    needed = [
-        {makers[name] for own in all_nodes([node]) for name in own.input if name in makers}
-        for node in nodes
-    ]
-    order, open_ = dict[int, None](), set[int]()
-    for first in range(len(nodes)):
-        waiting = [first]
-        while waiting:
-            at = waiting[-1]
-            if missing := needed[at] - order.keys():
-                open_.add(at)
-                if missing & open_:
-                    name = next(filter(None, nodes[at].output), "")
-                    raise Unusable(f"{of} makes no sense: what computes {name!r} reads it")
-                waiting += sorted(missing, reverse=True)
-            else:
-                order[waiting.pop()] = None
-    return [*order]
+    flow = nx.DiGraph()
+    flow.add_nodes_from(range(len(nodes)))
+    for i, node in enumerate(nodes):
+        read = {name for own in all_nodes([node]) for name in own.input}
+        flow.add_edges_from((makers[name], i) for name in read if name in makers)
+    try:
+        return [*nx.lexicographical_topological_sort(flow)]
+    except nx.NetworkXUnfeasible as error:
+        raise Unusable(f"{of} makes no sense: nodes read each other in a circle") from error
