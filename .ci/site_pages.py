@@ -30,9 +30,14 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, config, files):
-    """A page of docs/ with its links to the top as they are in the site; bugs are not searched."""
+    """A page of docs/ with its links to the top as they are in the site; bugs get a drawing, and
+    are not searched.
+    """
     if page.file.src_uri.startswith("bugs/"):
+        from scripts.make.pages import pictured
+
         page.meta["search"] = {"exclude": True}
+        markdown = pictured(markdown)
     up = "../" * page.file.src_uri.count("/")
     return linked(markdown.replace(f"]({up}../", f"]({up}"))
 

@@ -61,6 +61,7 @@ _COPY = r"(?:[_/.$]\w+)*"
 stays; numbers in it do not count, since names of compilers end in numbers as well (impl_v13)."""
 _NAMED = re.compile(r'\bname=(["\'])([^"\']+)\1')
 _CALL = re.compile(r"\b[A-Za-z_]\w*(?:(?:\.\w+)+\(|\(\w+=)")
+_DIGITS = re.compile(r"\d+")
 _COMMENT = re.compile(r"\s# .*")
 
 
@@ -87,16 +88,19 @@ def normalise(text: str, names: Collection[str] = ()) -> str:
 
 
 def _without_names(text: str, names: Collection[str]) -> str:
-    words = {name for name in names if _WORD.fullmatch(name)}
+    """Patterns hold only names that occur: models have thousands, messages hundreds of lines."""
+    words = {name for name in names if name in text and _WORD.fullmatch(name)}
     if words:
         text = re.sub(rf"(?<=['\"`=])(?:{'|'.join(sorted(words))})(?!\w)", "<name>", text)
-    if names := {name for name in names if not name.isdigit()} - words:
-        known = "|".join(re.escape(name) for name in sorted(names, key=lambda n: (-len(n), n)))
-        text = re.sub(rf"(?<![\w.])(?<!::)(?:{known})(?!\.?\w)", "<name>", text)
-        numbered = {re.sub(r"\d+", r"\\d+", re.escape(n)) for n in names if re.search(r"\d", n)}
-        if numbered:
-            similar = "|".join(sorted(numbered))
-            text = re.sub(rf"(?<=\w[_/.$])(?:{similar}){_COPY}(?!\w)", "<name>", text)
+    names = {name for name in names if not (name.isdigit() or _WORD.fullmatch(name))}
+    if known := sorted((name for name in names if name in text), key=lambda n: (-len(n), n)):
+        known_names = "|".join(map(re.escape, known))
+        text = re.sub(rf"(?<![\w.])(?<!::)(?:{known_names})(?!\.?\w)", "<name>", text)
+    shape = _DIGITS.sub("0", text)
+    similar = {_DIGITS.sub("0", name) for name in names if _DIGITS.search(name)}
+    if numbered := sorted(re.escape(name) for name in similar if name in shape):
+        numbers = "|".join(numbered).replace("0", r"\d+")
+        text = re.sub(rf"(?<=\w[_/.$])(?:{numbers}){_COPY}(?!\w)", "<name>", text)
     text = _LABEL.sub(r"\1\2<name>\3", text)
     for pattern in (_SINGLE, _DOUBLE, _BACKTICK):
         text = pattern.sub(_quoted, text)

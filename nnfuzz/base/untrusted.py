@@ -14,7 +14,7 @@ import re
 import stat
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -198,8 +198,10 @@ def _read_array(file: IO[bytes], total: int, of: object) -> np.ndarray:
         header = {(1, 0): read.read_array_header_1_0, (2, 0): read.read_array_header_2_0}[version]
         shape, fortran, dtype = header(file, _MEMBER_HEADER)
         size = total - file.tell()
-        if dtype.kind not in "biufc" or min(shape, default=0) < 0:
-            raise Unreadable(f"{of} is damaged: {dtype}{list(shape)} is no array of numbers")
+        if dtype.kind not in "biufcU" or min(shape, default=0) < 0:
+            raise Unreadable(
+                f"{of} is damaged: {dtype}{list(shape)} is no array of numbers or texts"
+            )
         if math.prod(shape) * dtype.itemsize != size:
             raise Unreadable(f"{of} is damaged: {size} bytes are no {dtype}{list(shape)}")
         bits = np.empty(size, np.uint8)
@@ -359,8 +361,8 @@ def check_bounds(model: ModelProto, of: object = "the model") -> None:
 
 def check_sense(model: ModelProto, of: object = "the model") -> None:
     """Raises: Unusable for what ONNX forbids and its libraries do not survive in any order: an
-    attribute that a node has twice, a node that comes before one whose result it reads; for names
-    with control characters, and for tensors of a dtype that ONNX does not have.
+    attribute that a node has twice; for names with control characters, and for tensors of a dtype
+    that ONNX does not have.
     """
     from onnx import TensorProto
 
@@ -381,8 +383,6 @@ def check_sense(model: ModelProto, of: object = "the model") -> None:
                 raise Unusable(
                     f"{of} makes no sense: a {node.op_type} has the attribute {twice[0]!r} twice"
                 )
-        if late := _late(nodes):
-            raise Unusable(f"{of} is not in topological order: {late!r} is read too early")
 
 
 @contextmanager
@@ -449,15 +449,44 @@ def _size(kinds: Counter[tuple[str, str, str]], sizes: dict[tuple[str, ...], int
     return min(sum(k * (1 + sizes.get(kind, 0)) for kind, k in kinds.items()), MAX_NODES + 1)
 
 
-def _late(nodes: Iterable[NodeProto]) -> str:
-    """A value that a node reads, itself or in a body, before a later one of the same level computes
-    it; "" if there is none.
+def in_order(model: ModelProto, of: object = "the model") -> ModelProto:
+    """The model if its nodes are in topological order; else a copy in which they are, and whose
+    order differs as little as possible. Raises: Unusable for a node that depends on itself.
     """
-    nodes = list(nodes)
-    waiting = {name for node in nodes for name in node.output if name}
-    for node in nodes:
-        for inner in all_nodes([node]):
-            if late := next((name for name in inner.input if name in waiting), ""):
-                return late
-        waiting.difference_update(node.output)
-    return ""
+    if all(_order(nodes, of) == [*range(len(nodes))] for nodes in _levels(model)):
+        return model
+    copy = type(model).FromString(model.SerializeToString())
+    for nodes in _levels(copy):
+        ordered = [nodes[i] for i in _order(nodes, of)]
+        del nodes[:]
+        nodes.extend(ordered)
+    return copy
+
+
+def _levels(model: ModelProto) -> Iterator[Any]:
+    """The lists of nodes of a model, those of bodies before the one with the node around them."""
+
+    def levels(nodes: Any) -> Iterator[Any]:
+        for node in nodes:
+            for graph in (graph for attribute in node.attribute for graph in _graphs(attribute)):
+                yield from levels(graph.node)
+        yield nodes
+
+    for nodes in (*(function.node for function in model.functions), model.graph.node):
+        yield from levels(nodes)
+
+
+def _order(nodes: Sequence[NodeProto], of: object) -> list[int]:
+    """Positions of nodes of one level in topological order, the first ones first."""
+    import networkx as nx
+
+    makers = {name: i for i, node in enumerate(nodes) for name in node.output if name}
+    flow = nx.DiGraph()
+    flow.add_nodes_from(range(len(nodes)))
+    for i, node in enumerate(nodes):
+        read = {name for own in all_nodes([node]) for name in own.input}
+        flow.add_edges_from((makers[name], i) for name in read if name in makers)
+    try:
+        return [*nx.lexicographical_topological_sort(flow)]
+    except nx.NetworkXUnfeasible as error:
+        raise Unusable(f"{of} makes no sense: nodes read each other in a circle") from error

@@ -47,7 +47,7 @@ LICENSE = "Apache-2.0"
 
 
 class NotTensors(Unreadable):
-    """Inputs or outputs are sequences, optionals or strings: valid ONNX that nnfuzz cannot run."""
+    """Inputs or outputs are sequences or optionals, or strings: valid ONNX that no corpus has."""
 
 
 @dataclass(frozen=True)
@@ -286,23 +286,27 @@ def tensor_bytes(name: str, array: np.ndarray) -> bytes:
     return tensor.SerializeToString(deterministic=True)
 
 
-def interface(model: bytes) -> tuple[list[str], list[str]]:
+def interface(model: bytes, texts: bool = False) -> tuple[list[str], list[str]]:
     """Names of the inputs that are fed, and of the outputs, as the file has them.
 
-    Raises: NotTensors, Unreadable.
+    texts: whether these may be strings. Raises: NotTensors, Unreadable.
     """
     from onnx import TensorProto
 
-    graph = parsed_model(model).graph
+    graph = parsed_model(model, alone=False).graph
     weights = {tensor.name for tensor in graph.initializer}
+    refused = (TensorProto.UNDEFINED,) if texts else (TensorProto.UNDEFINED, TensorProto.STRING)
     for value in (*graph.input, *graph.output):
-        if value.type.tensor_type.elem_type in (TensorProto.UNDEFINED, TensorProto.STRING):
-            raise NotTensors(f"{value.name} is not a tensor of numbers")
+        if value.type.tensor_type.elem_type in refused:
+            raise NotTensors(f"{value.name} is not a tensor{'' if texts else ' of numbers'}")
     return [v.name for v in graph.input if v.name not in weights], [v.name for v in graph.output]
 
 
 def read_tensors(folder: Path, stem: str, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Reads STEM_0.pb, STEM_1.pb, ... of a data set; returns name -> array. Raises: Unreadable."""
+    """Reads STEM_0.pb, STEM_1.pb, ... of a data set; returns name -> array, of str for texts.
+
+    Raises: Unreadable.
+    """
     files = sorted(folder.glob(f"{stem}_*.pb"), key=lambda p: _number(p.name))
     if len(files) != len(names):
         raise Unreadable(f"{folder} holds {len(files)} {stem}s, the model has {len(names)}")
@@ -318,9 +322,7 @@ def _read(file: Path) -> np.ndarray:
         if tensor.external_data:
             raise Unreadable(f"{file} keeps its elements in another file")
         array = onnx.numpy_helper.to_array(tensor)
-    if array.dtype.hasobject or array.dtype.kind in "SU":
-        raise NotTensors(f"{file} holds strings")
-    return array
+    return array.astype(str) if array.dtype.hasobject else array
 
 
 def _number(name: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from nnfuzz.base.untrusted import (
     blaming,
     check_bounds,
     check_sense,
+    in_order,
     parsed_model,
     read_model,
 )
@@ -110,9 +111,13 @@ def checked_arrays(arrays: object, what: str) -> dict[str, np.ndarray]:
     return dict(arrays)
 
 
-def model_proto(model: str | Path | bytes | onnx.ModelProto) -> onnx.ModelProto:
-    """Raises: ModelError if it is no ONNX model, or makes no sense; TypeError if it is neither a
-    path nor bytes nor a ModelProto; OSError.
+def model_proto(
+    model: str | Path | bytes | onnx.ModelProto, note: Callable[[str], object] = lambda text: None
+) -> onnx.ModelProto:
+    """The model with its nodes in topological order. note: gets a line if they were in another one.
+
+    Raises: ModelError if it is no ONNX model, or makes no sense; TypeError if it is neither a path
+    nor bytes nor a ModelProto; OSError.
     """
     import onnx
 
@@ -130,6 +135,7 @@ def model_proto(model: str | Path | bytes | onnx.ModelProto) -> onnx.ModelProto:
             kind = type(model).__name__
             raise TypeError(f"model must be a path, bytes or a ModelProto, not {kind}")
         check_sense(proto, name)
+        sorted_proto = in_order(proto, name)
     except Unusable as error:
         raise ModelError(str(error)) from error
     except Unreadable as error:
@@ -137,4 +143,6 @@ def model_proto(model: str | Path | bytes | onnx.ModelProto) -> onnx.ModelProto:
         raise ModelError(f"{error}{hint}") from error
     if not proto.graph.node:
         raise ModelError(f"{name}: no ONNX model, or an empty one")
-    return proto
+    if sorted_proto is not proto:
+        note("note: nodes are not in topological order, which ONNX asks for: they run sorted")
+    return sorted_proto

@@ -55,7 +55,8 @@ if TYPE_CHECKING:
 MESSAGE = 400  # characters of a compiler's message
 UNREACHED = ("nnfuzz cannot compute what it needs, or no input decides on it",)
 FUSED = "right if every value is an output: it takes a fusion with nodes in front of it"
-ROUNDS = 8  # most times that values without a reference are taken as inputs
+ROUNDS = 24  # most times that values without a close reference are taken as inputs
+PART = 32  # most values that are looked at each time: behind more of them little is left to say
 ENDS = "the model up to this node fails in the same way, and without it does not"
 
 
@@ -94,12 +95,13 @@ def check_model(
 
     check_targets(targets)
     plugins = list(plugins)
+    notes = list[str]()
     watch("reading the model")
     with reading or nullcontext(), one_thread():  # threads wait for each other on busy machines
         if isinstance(model, TestCase):
             cases, why = iter([model]), ""
         else:
-            cases, why = cases_to_check(model, inputs, seed, plugins)
+            cases, why = cases_to_check(model_proto(model, notes.append), inputs, seed, plugins)
         case = next(cases)
     oracle = Oracle(plugins)
     targets = _with_defaults(targets or installed_compilers(plugins), plugins)
@@ -108,8 +110,11 @@ def check_model(
         if why and inputs is None:
             case = _that_runs(run, case, cases, plugins)
         missing = "guessed inputs" if case.graph else "no reference"
-        notes = [f"note: {missing}: {why}"] if why else []
+        notes += [f"note: {missing}: {why}"] if why else []
         result = run(case)
+        ran = any(o.outputs is not None for o in result.outcomes)
+        if not ran and (problem := invalid(case.model)):
+            raise ModelError(f"nobody runs it, and it is not valid: {problem}")
         own = _Examination(run, case, oracle, localise, watch, from_copies(expected))
         if values:
             own.look(_known(result))
@@ -119,8 +124,8 @@ def check_model(
         places = [own.place(finding) for finding in found]
         places += [own.place(finding, hidden=True) for finding in own.hidden(result)]
         outputs = own.outputs(result)
-        if any(output.share < ENOUGH for output in outputs):
-            more, said = own.behind(plugins)
+        if any(output.judged < ENOUGH for output in outputs):
+            more, said = own.behind(plugins, places)
             places += more
             notes += said
     return ModelCheck(
@@ -208,6 +213,7 @@ def parts_at(
     """
     from nnfuzz.testcase.extraction import declared, extracted, single_node
 
+    model = model_proto(model)
     found = [own for own in model.graph.node if node in (own.name, *own.output)]
     if not node or len(found) != 1:
         raise ModelError(f"{len(found)} nodes of the main graph have or compute the name {node!r}")
@@ -222,19 +228,23 @@ def parts_at(
 def _that_runs(
     run: Experiment, first: TestCase, others: Iterator[TestCase], plugins: Sequence[str | Path]
 ) -> TestCase:
-    """The first of some cases of a model that runs, with elements in outputs wherever it does. With
-    a graph, if nnfuzz can compute the model for these inputs.
+    """The case of a model that runs on most targets, with elements in outputs wherever it does; the
+    first of them that no target refuses to execute. With a graph, if nnfuzz can compute the model
+    for these inputs.
     """
+    best, most = first, 0
     for case in chain([first], others):
         outcomes = run.once(case, judging=Judging.NEVER).outcomes
         if any(o.kind is OutcomeKind.TIMEOUT for o in outcomes):
             return case
         ran = [o.outputs.values() for o in outcomes if o.outputs is not None]
-        if ran and all(any(array.size for array in arrays) for arrays in ran):
-            with suppress(ModelError), one_thread():
-                return case_from_onnx(case.model, case.inputs, plugins=plugins)
-            return case
-    return first
+        if len(ran) > most and all(any(array.size for array in arrays) for arrays in ran):
+            best, most = case, len(ran)
+        if most and not any(o.outputs is None and o.stage is Stage.EXECUTE for o in outcomes):
+            break
+    with suppress(ModelError), one_thread():
+        return case_from_onnx(best.model, best.inputs, plugins=plugins) if most else first
+    return best
 
 
 def _known(result: Result) -> bool:
@@ -303,9 +313,10 @@ class _Examination:
             self.values = self.outputs(self.exposed_result, made=True)
 
     def hidden(self, result: Result) -> list[Finding]:
-        """The wrong values of targets on which no output of the model is wrong: later nodes hide
-        them, whose own rounding may be as large."""
+        """The wrong values of targets that run the model, and on which no output of it is wrong:
+        later nodes hide them, whose own rounding may be as large."""
         known = {label(target) for failure in result.failures for target in failure.targets}
+        known |= {label(o.target) for o in result.outcomes if o.outputs is None}
         return [
             finding
             for finding in (self.run.findings(self.exposed_result) if self.exposed_result else ())
@@ -313,9 +324,14 @@ class _Examination:
             and known.isdisjoint(map(label, finding.failure.targets))
         ]
 
-    def behind(self, plugins: Sequence[str | Path]) -> tuple[list[Place], list[str]]:
-        """Judges nodes that read values without a reference, which are inputs then with what the
-        first target makes of them. Returns failures, and a note.
+    def behind(
+        self, plugins: Sequence[str | Path], reported: Sequence[Place]
+    ) -> tuple[list[Place], list[str]]:
+        """Judges nodes behind values without a reference, or behind so many others that little room
+        is left for errors: what the first target makes of these is an input then. Returns failures,
+        and a note.
+
+        reported: the places so far; accuracy that one of them gives away is not reported again.
 
         Replaces entries of `values` by others of which more is compared.
         """
@@ -328,12 +344,18 @@ class _Examination:
         model, given = parsed_model(self.case.model), dict(self.case.inputs)
         reads = {name: node.input for node in model.graph.node for name in node.output}
         places, unknown_first = list[Place](), self._unknown()
+        known = {place.targets for place in reported if place.given_away}
         for trial in range(ROUNDS):
             unknown, whole = self._unknown() - given.keys(), not trial and not self.case.graph
-            ready = () if whole else (n for n in reads if unknown.isdisjoint(reads[n]))
-            taken = unknown.intersection(ready, computed)
+            taken = set[str]()
+            for name in () if whole else unknown.intersection(reads, computed):
+                read = computed.keys() & {*reads[name]} - given.keys()
+                if unknown.isdisjoint(
+                    reads[name]
+                ):  # what is compared loosely alone is computed anew
+                    taken |= read if read and name in self._loose() else {name}
             given |= {name: computed[name] for name in taken}
-            rest = [name for name in reads if name in unknown - taken]
+            rest = [name for name in reads if name in unknown - taken][: None if whole else PART]
             if not rest or not (taken or whole):
                 break
             try:
@@ -346,20 +368,27 @@ class _Examination:
             own = _Examination(self.run, case, self.oracle, self.localise, self.watch)
             result = self.run(case)
             own.values = own.outputs(result, made=True)
-            more = {value.name: value for value in own.values if value.share >= ENOUGH}
+            more = {value.name: value for value in own.values if value.judged >= ENOUGH}
             self.values = tuple(more.get(value.name, value) for value in self.values)
-            wrong = [own.place(finding) for finding in self.run.findings(result)]
             before = f"what it reads is taken as {who} computes it"
-            known = {place.targets for place in places}
-            wrong = [place for place in wrong if place.mismatch and place.targets not in known]
-            places += [replace(place, before=before) for place in wrong]
+            for finding in self.run.findings(result):
+                targets = tuple(map(label, finding.failure.targets))
+                if finding.failure.kind is OutcomeKind.MISMATCH and targets not in known:
+                    places.append(replace(own.place(finding), before=before))
+                    known.add(targets)
         judged = len(unknown_first) - len(self._unknown())
-        note = f"note: values compared behind others without a reference: {judged}, given these as"
-        return places, [f"{note} {who} computes them"] if judged else []
+        note = (
+            f"note: {judged} of {len(unknown_first)} values without a close reference are compared"
+        )
+        return places, [f"{note} given what {who} computes before them"] if judged else []
 
     def _unknown(self) -> set[str]:
-        """The names of values of which too little has a reference."""
-        return {value.name for value in self.values if value.share < ENOUGH}
+        """The names of values of which too little has a reference, or a close one."""
+        return {value.name for value in self.values if value.judged < ENOUGH}
+
+    def _loose(self) -> set[str]:
+        """The names of values that have a reference, but too little of a close one."""
+        return {v.name for v in self.values if v.judged < ENOUGH <= v.share}
 
     def place(self, finding: Finding, hidden: bool = False) -> Place:
         """The place of a failure, at the least optimised target that fails.
@@ -613,7 +642,7 @@ def _voices(
         arrays["PyTorch"] = result.case.expected[name]
     dtype = next((array.dtype for array in arrays.values()), None)
     return arrays | {
-        who: outputs[name].astype(dtype)
+        who: outputs[name].astype(str if dtype.kind == "U" else dtype)
         for who, outputs in others.items()
         if name in outputs and dtype is not None
     }

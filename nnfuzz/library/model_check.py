@@ -139,10 +139,19 @@ class Output:
         return tuple(c.target for c in self.computed if c.state == OutputState.WRONG)
 
     @property
+    def judged(self) -> float:
+        """The share of its elements that are compared, and not loosely."""
+        return self.share * (1 - self.loose)
+
+    @property
     def differs(self) -> bool:
         """Whether targets differ where no reference says which of them are right."""
-        known = self.contradicted or any(c.wrong for c in self.computed)
-        return bool(self.groups) and not known
+        return self.differs_beyond(())
+
+    def differs_beyond(self, known: Collection[str]) -> bool:
+        """Whether others than the known targets differ so."""
+        groups = [group for group in self.groups if not {*group} <= {*known}]
+        return len(groups) > 1 and not (self.contradicted or any(c.wrong for c in self.computed))
 
     @property
     def contradicted(self) -> bool:
@@ -295,10 +304,10 @@ class ModelCheck:
         total = len(targets)
         parts = [f"{len(bad)} of {total} targets fail"] if bad else []
         parts += [f"{len(idle)} of {total} targets do not run it"] if idle else []
-        away = ", ".join(self.given_away)
-        parts += [f"{away}: accuracy given away, and not wrong"] if away else []
-        differing = ", ".join(output.name for output in self.outputs if output.differs)
-        odd = [v for v in self.values if v.differs]
+        away = self.given_away
+        parts += [f"{', '.join(away)}: accuracy given away, and not wrong"] if away else []
+        differing = ", ".join(o.name for o in self.outputs if o.differs_beyond(away))
+        odd = [v for v in self.values if v.differs_beyond(away)]
         odd.sort(key=lambda v: len([group for group in v.groups if {*group} - {ARBITER}]) < 2)
         first = f"first at {odd[0].maker}" if odd else ""
         if differing:

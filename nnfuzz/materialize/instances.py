@@ -218,7 +218,9 @@ def _fields(
     fields = {name: _value(value) for name, value in given.items()}
     inputs = []
     for name, formal in zip(node.input, _formal(node, schema)):
-        if formal in spec.declared and (not name or name in source.constants):
+        if formal in (*spec.declared, *spec.constant_inputs) and (
+            not name or name in source.constants
+        ):
             fields[formal] = _value(source.constants[name].tolist()) if name else None
         elif name:
             inputs.append(name)

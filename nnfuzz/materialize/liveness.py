@@ -16,6 +16,8 @@ def keep_only(
 ) -> set[str]:
     """Gives a graph these outputs, and removes nodes, initializers and declarations that compute
     nothing for them that is not given. Returns the names of the values that are needed.
+
+    Before IR version 4 initializers are inputs as well: those that go are none any more.
     """
     outputs, kept = list(outputs), []
     needed = {output.name for output in outputs}
@@ -23,9 +25,12 @@ def keep_only(
         if not needed.difference(given).isdisjoint(filter(None, node.output)):
             kept.append(node)
             needed.update(reads(node))
+    gone = {tensor.name for tensor in graph.initializer} - needed.difference(given)
+    inputs = [value for value in graph.input if value.name not in gone - {*given}]
     held = [tensor for tensor in graph.initializer if tensor.name in needed.difference(given)]
     types = [value for value in graph.value_info if value.name in needed]
-    del graph.output[:], graph.node[:], graph.initializer[:], graph.value_info[:]
+    del graph.output[:], graph.node[:], graph.initializer[:], graph.value_info[:], graph.input[:]
+    graph.input.extend(inputs)
     graph.output.extend(outputs)
     graph.node.extend(reversed(kept))
     graph.initializer.extend(held)

@@ -24,7 +24,11 @@ def model_graph(file: Path) -> GraphView:
 
     Raises: Unreadable if the file cannot be read, is no ONNX model, or too large.
     """
-    model = _load(file)
+    return graph_of(_load(file))
+
+
+def graph_of(model: ModelProto) -> GraphView:
+    """The graph of a model, with types as far as ONNX's shape inference finds them."""
     graph = model.graph
     weights = {tensor.name: _of_tensor(tensor) for tensor in graph.initializer}
     types = {name: _of_type(v.type) for name, v in declared_types(model, follow=True).items()}

@@ -56,6 +56,10 @@ class OpSpec(Typed, Numeric):
     """The first ai.onnx opset that `onnx` can lower to; at least 13 for operators of other domains.
     For opsets before 11, nnfuzz.materialize.older finds by trial which instances can be lowered."""
 
+    constant_inputs: ClassVar[tuple[str, ...]] = ()
+    """ONNX's names of inputs that `from_onnx` gets among the fields if they are constants, although
+    no attribute has that name."""
+
     weight: ClassVar[float] = 1.0
     """How often generation picks the operator, relative to others."""
 

@@ -1,16 +1,18 @@
 """Reduces a user's model while a command of theirs exits as it does with the whole model.
 
 No compiler and no reference is asked. Nodes are left out, half of them first, then quarters, and at
-last one by one; what the rest reads of them becomes an input of the model. Then outputs go alike.
+last one by one; what the rest reads of them becomes an input of the model. Then outputs go alike,
+and nodes in the bodies of If, Loop and Scan, where a body alone is not enough.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from subprocess import TimeoutExpired
 from time import monotonic
@@ -21,16 +23,24 @@ import onnx
 
 from nnfuzz.base.files import npz_bytes
 from nnfuzz.base.programs import run_program
+from nnfuzz.base.untrusted import all_nodes
+from nnfuzz.materialize import protos
+from nnfuzz.materialize.emit import rename_in_place
+from nnfuzz.materialize.liveness import keep_only
 from nnfuzz.materialize.validity import declared_types, invalid
-from nnfuzz.materialize.walk import reads
+from nnfuzz.materialize.walk import bodies, reads
 from nnfuzz.reduction.case import NotReduced
-from nnfuzz.testcase.extraction import extracted
+from nnfuzz.testcase.case import ModelError
+from nnfuzz.testcase.extraction import extracted, values_of
 
 MODEL, INPUTS = "{}", "{inputs}"
 """Words of a command that stand for the paths of the model and of its inputs (.npz)."""
 PATIENCE, LEAST = 10, 10.0
 """A command is ended after so many times the seconds that it takes for the whole model, and no less
 than so many seconds: with a part of the model it may hang."""
+Arrays = Mapping[str, np.ndarray]
+Place = tuple[tuple[int, int], ...]
+"""Where a body is: position of a node and of a body of it, in the main graph, in this body, ..."""
 
 
 @dataclass
@@ -45,9 +55,9 @@ class ModelReduction:
 
     model: onnx.ModelProto
     words: Sequence[str]
-    values: Mapping[str, np.ndarray]
+    values: Arrays
     budget: int
-    adopt: Callable[[onnx.ModelProto, Mapping[str, np.ndarray]], None]
+    adopt: Callable[[onnx.ModelProto, Arrays], None]
     watch: Callable[[int, int], None] = lambda runs, nodes: None
     runs: int = 0
     _limit: float | None = None
@@ -59,15 +69,26 @@ class ModelReduction:
         """
         self._valid = not invalid(self.model.SerializeToString(), full=False)
         self._types = declared_types(self.model)
-        began, self._code = monotonic(), self._exit_code(self.model)
+        began, self._code = monotonic(), self._exit_code(self.model, self._inputs(self.model))
         if not self._code:
             raise NotReduced("the command exits with 0: there is nothing to reduce")
         self._limit = max(LEAST, PATIENCE * (monotonic() - began))
-        best, size = self.model, 0
-        while size != (size := len(best.graph.node) + len(best.graph.output)):
+        best, size = self.model, (0, 0)
+        while size != (size := (count_nodes(best), len(best.graph.output))):
             best = self._fewer(best, best.graph.node, partial(self._part, best))
             names = [value.name for value in best.graph.output]
             best = self._fewer(best, names, partial(self._part, best, best.graph.node))
+            for place in [*_places(best.graph)][::-1]:  # the bodies inside of a body before it
+                if (found := self._alone(best, place, self.values)) is None:
+                    continue
+                alone, values = found
+                types = declared_types(alone)
+                if self._fails(alone, values):
+                    best, self._types, self.values = alone, types, values
+                    break
+                items = range(len(_body(best.graph, place).node))
+                made = partial(self._inside, best, place, types, values)
+                best = self._fewer(best, items, made)
         return best
 
     def _fewer(
@@ -89,31 +110,33 @@ class ModelReduction:
             size = size // 2 or int(len(left) < count)
         return model
 
-    def _fails(self, model: onnx.ModelProto) -> bool:
-        """Whether the command exits with a part of the model as it does with the whole."""
+    def _fails(self, model: onnx.ModelProto, values: Arrays | None = None) -> bool:
+        """Whether the command exits with a part of the model as it does with the whole. values: in
+        place of those of the model."""
         invalid_now = self._valid and invalid(model.SerializeToString(), full=False)
-        if self.runs >= self.budget or invalid_now or self._exit_code(model) != self._code:
+        given = self._inputs(model, values)
+        if self.runs >= self.budget or invalid_now or self._exit_code(model, given) != self._code:
             return False
-        self.adopt(model, self._inputs(model))
+        self.adopt(model, given)
         return True
 
-    def _exit_code(self, model: onnx.ModelProto) -> int | None:
+    def _exit_code(self, model: onnx.ModelProto, inputs: Arrays) -> int | None:
         """The exit code of the command for a model; None if it does not end in time."""
         self.runs += 1
-        self.watch(self.runs, len(model.graph.node))
+        self.watch(self.runs, count_nodes(model))
         with tempfile.TemporaryDirectory() as folder:
             paths = {MODEL: Path(folder, "model.onnx"), INPUTS: Path(folder, "inputs.npz")}
             paths[MODEL].write_bytes(model.SerializeToString())
-            paths[INPUTS].write_bytes(npz_bytes(self._inputs(model)))
+            paths[INPUTS].write_bytes(npz_bytes(inputs))
             words = [*self.words, *([] if MODEL in self.words else [MODEL])]
             with suppress(TimeoutExpired):  # a script of the user's may import its neighbours
                 line = [str(paths.get(word, word)) for word in words]
                 return run_program(line, {"PYTHONSAFEPATH": ""}, self._limit).returncode
         return None
 
-    def _inputs(self, model: onnx.ModelProto) -> Mapping[str, np.ndarray]:
-        names = [value.name for value in model.graph.input]
-        return {name: self.values[name] for name in names if name in self.values}
+    def _inputs(self, model: onnx.ModelProto, values: Arrays | None = None) -> Arrays:
+        known = self.values if values is None else values
+        return {v.name: known[v.name] for v in model.graph.input if v.name in known}
 
     def _part(
         self, model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto], ends: Sequence[str] = ()
@@ -134,3 +157,115 @@ class ModelReduction:
             return None
         types = {name: self._types[name] for name in (*inputs, *missing)}
         return extracted(model, types, ends, self._types)
+
+    def _alone(
+        self, model: onnx.ModelProto, place: Place, values: Arrays
+    ) -> tuple[onnx.ModelProto, Arrays] | None:
+        """A body as a model of its own, and the values in its first turn if the command takes
+        inputs. None if the type of a value that it reads is unknown.
+
+        values: of the model.
+        """
+        (position, which), *further = place
+        types, node = declared_types(model), model.graph.node[position]
+        alone, body = onnx.ModelProto(), list(bodies(node))[which]
+        alone.CopyFrom(model)
+        alone.graph.CopyFrom(body)
+        read = reads(protos.node("If", [], [""], [protos.attribute("body", body)]))
+        held = [tensor for tensor in model.graph.initializer if tensor.name in read]
+        free = [name for name in read if name not in {tensor.name for tensor in held}]
+        if not types.keys() >= {*free}:
+            return None
+        alone.graph.initializer.extend(held)
+        alone.graph.input.extend(types[name] for name in free)
+        if not further:  # else nodes keep their positions
+            inner = declared_types(alone)
+            keep_only(alone.graph, [inner.get(end.name, end) for end in body.output])
+        if values:
+            given = {name: values.get(name, _zeros(types[name])) for name in free}
+            for i, value in enumerate(body.input):  # as Loop and Scan name them, but for the turn
+                array = values.get(node.input[i]) if i or node.op_type != "Loop" else None
+                ranks = len(value.type.tensor_type.shape.dim)
+                array = _zeros(value) if array is None else array
+                given[value.name] = array[0] if array.ndim > ranks else array
+            values = given
+            with suppress(ModelError):
+                values = {**values_of(alone, given), **given}
+        return self._alone(alone, tuple(further), values) if further else (alone, values)
+
+    def _inside(
+        self,
+        model: onnx.ModelProto,
+        place: Place,
+        types: Mapping[str, onnx.ValueInfoProto],
+        values: Arrays,
+        kept: Sequence[int],
+    ) -> onnx.ModelProto | None:
+        """The model with some nodes of a body. In place of a value that is no longer computed, the
+        rest gets a value of its dtype and rank that it was computed from, or else an input of the
+        model. None if its type is unknown, or no node is left out so.
+
+        types, values: of the body.
+        """
+        copy = onnx.ModelProto()
+        copy.CopyFrom(model)
+        body, names = _body(copy.graph, place), dict[str, str]()
+        kinds = {name: _kind(value) for name, value in types.items()}
+        for node in (node for i, node in enumerate(body.node) if i not in kept):
+            for made in filter(None, node.output):
+                like = next((n for n in reads(node) if kinds.get(n, 0) == kinds.get(made)), "")
+                names[made] = names.get(like, like) or "/".join(map(str, (made, *chain(*place))))
+        nodes = [onnx.NodeProto.FromString(body.node[i].SerializeToString()) for i in kept]
+        for node in nodes:
+            name = node.name
+            rename_in_place(node, names).name = name or node.output[0]
+        free = {n for node in nodes for n in node.output}.difference(v.name for v in body.output)
+        for end in body.output:
+            if (own := names.get(end.name, "")) in free:
+                free.remove(own)
+                end.name = own
+            elif own:  # another output has it, or it is from outside of the body
+                nodes.append(protos.node("Identity", [own], [end.name]))
+        del body.node[:]
+        body.node.extend(nodes)
+        needed = keep_only(body, list(body.output))
+        for name, own in names.items():
+            if own in needed and own not in types:
+                if name not in types:
+                    return None
+                self._types[own] = onnx.ValueInfoProto(name=own, type=types[name].type)
+                copy.graph.input.append(self._types[own])
+                if self.values:
+                    self.values = {**self.values, own: values.get(name, _zeros(types[name]))}
+        return copy if count_nodes(copy) < count_nodes(model) else None
+
+
+def count_nodes(model: onnx.ModelProto) -> int:
+    """The number of nodes, with those of bodies."""
+    return sum(1 for _ in all_nodes(model.graph.node))
+
+
+def _places(graph: onnx.GraphProto) -> Iterator[Place]:
+    """Where the bodies in a graph are, at any depth."""
+    for i, node in enumerate(graph.node):
+        for j, body in enumerate(bodies(node)):
+            yield ((i, j),)
+            yield from (((i, j), *further) for further in _places(body))
+
+
+def _body(graph: onnx.GraphProto, place: Place) -> onnx.GraphProto:
+    for position, which in place:
+        graph = list(bodies(graph.node[position]))[which]
+    return graph
+
+
+def _kind(value: onnx.ValueInfoProto) -> tuple[int, int]:
+    """The dtype and the rank of a value."""
+    return value.type.tensor_type.elem_type, len(value.type.tensor_type.shape.dim)
+
+
+def _zeros(value: onnx.ValueInfoProto) -> np.ndarray:
+    """Zeros of the type of a value; open dimensions are 1."""
+    type_ = value.type.tensor_type
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(type_.elem_type)
+    return np.zeros([dim.dim_value or 1 for dim in type_.shape.dim], dtype)

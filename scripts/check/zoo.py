@@ -36,7 +36,7 @@ HERE = Path(__file__).parent
 WITH_MODELS = ("silero-vad", "magika", "rapidocr-onnxruntime", "ddddocr", "nudenet")
 LIBRARIES = ("skl2onnx", "onnxmltools", "packaging", "lightgbm", "xgboost")
 SHIPPED = ("silero_vad/data", "magika/models", "rapidocr_onnxruntime/models", "ddddocr", "nudenet")
-SECONDS = 600  # for one check
+SECONDS = 600  # of CPU time for one check, without its compilers, which have limits of their own
 Row = dict[str, Any]
 
 
@@ -85,7 +85,7 @@ def checked(
         return dict(json.loads(kept.read_text()))
     kept.parent.mkdir(exist_ok=True, parents=True)
     if not (child := os.fork()):
-        signal.alarm(SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
         try:
             check = nnfuzz.check_model(file, targets, plugins=plugins)
             kept.with_suffix(".txt").write_text(str(check))

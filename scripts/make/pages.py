@@ -10,13 +10,17 @@ import itertools
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
+from onnx import parser
 from packaging.version import Version
 
 from nnfuzz.bugs.bug import Bug, BugState, ScriptResult
 from nnfuzz.bugs.ledger import Ledger
 from nnfuzz.cli.commands.ops import HEADINGS, operator_facts
+from nnfuzz.findings.drawing import draw
+from nnfuzz.materialize.model_graph import graph_of
 from nnfuzz.materialize.opsets import OPSETS, default_opset
 from nnfuzz.operators.motif import Motif, load_motifs
 from nnfuzz.operators.operator import OpSpec
@@ -195,6 +199,18 @@ def _links(name: str) -> str:
     return ", ".join(
         f"[{text}](bugs/{name}/{file})" for text, file in files if (place / file).is_file()
     )
+
+
+def pictured(report: str) -> str:
+    """A report.md of the ledger with a drawing above its model, in which the node of the first
+    wrong output is marked; without one for models whose text ONNX does not read.
+    """
+    head, heading, rest = report.partition("## Model\n\n")
+    with suppress(parser.ParseError):
+        graph = graph_of(parser.parse_model("".join(rest.split("```")[1:2])))
+        wrong = re.search(r"\n\| `(\w+)` \| `\[", head)
+        return f"{head}{heading}<div>{draw(graph, wrong=wrong[1] if wrong else '')}</div>\n\n{rest}"
+    return report
 
 
 PAGES: dict[str, Callable[[], str]] = {

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import parser
+from onnx import numpy_helper, parser
 
 import nnfuzz as library
 from nnfuzz.library.model_check import ModelCheck
@@ -96,6 +96,31 @@ def test_not_compared(tmp_path):
     onnx.save(parser.parse_model(HEAD + text), tmp_path / "sequence.onnx")
     done = check(tmp_path / "sequence.onnx")
     assert done.returncode == 4 and "'s' is a sequence: nnfuzz feeds" in done.stdout
+
+
+def test_nodes_out_of_order_run_sorted(model):
+    unsorted = onnx.load(model)
+    unsorted.graph.node.reverse()
+    onnx.save(unsorted, model)
+    done = check(model)
+    assert done.returncode == 0 and "note: nodes are not in topological order" in done.stdout
+
+
+def test_data_sets_and_archives_of_texts(tmp_path):
+    text = "(string[N] a, string[N] b) => (string[N] c) { c = StringConcat(a, b) }"
+    onnx.save(parser.parse_model(HEAD.replace("17", "20") + text), tmp_path / "model.onnx")
+    arrays = {"input_0": ["a", "longer"], "input_1": ["ß", ""], "output_0": ["aß", "wrong"]}
+    (tmp_path / "test_data_set_0").mkdir()
+    for name, own in arrays.items():
+        tensor = numpy_helper.from_array(np.array(own, object), name)
+        file = tmp_path / "test_data_set_0" / f"{name}.pb"
+        file.write_bytes(tensor.SerializeToString())
+    done = check(tmp_path)
+    assert "inputs: a string[2], b string[2]" in done.stdout, done.stdout
+    assert "onnxruntime O0, onnx.reference | the given outputs" in done.stdout
+    np.savez(tmp_path / "named.npz", a=np.array(["x"]), b=np.array(["y"]))
+    done = check(tmp_path / "model.onnx", "--inputs", tmp_path / "named.npz")
+    assert "inputs: a string[1], b string[1]" in done.stdout, done.stdout
 
 
 def test_the_report_is_printed_even_if_it_cannot_be_saved(model, tmp_path, monkeypatch):

@@ -9,8 +9,9 @@ import onnx
 import onnx.reference
 import pytest
 import torch
-from onnx import parser
+from onnx import numpy_helper, parser
 
+import nnfuzz
 from nnfuzz.check.versions import admitted_by_schema
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
@@ -415,3 +416,19 @@ def test_what_cannot_be_taken_is_cut_out():
     assert [node.op.name for node in imported.graph.nodes] == ["Relu", "Tanh"]
     assert len(imported.graph.inputs) == len(imported.graph.outputs) == 2
     assert [kind for kind, _ in imported.lost] == ["Unheard"]
+
+
+@pytest.mark.parametrize("opset", [9, 13, 17])
+def test_recurrent_cells_of_old_opsets_and_with_lengths_have_a_spec(opset):
+    text = (
+        f'<ir_version: 6, opset_import: ["" : {opset}]> m (float[3,2,8] x) => (float[3,1,2,6] y) '
+        "{ y, h = GRU<hidden_size = 6, linear_before_reset = 1>(x, w, r, b, lengths) }"
+    )
+    model, rng = parser.parse_model(text), np.random.default_rng(0)
+    shapes = {"w": (1, 18, 8), "r": (1, 18, 6), "b": (1, 36)}
+    weights = {n: rng.standard_normal(shape).astype(np.float32) for n, shape in shapes.items()}
+    weights["lengths"] = np.array([3, 1], np.int32)
+    model.graph.initializer.extend(numpy_helper.from_array(a, n) for n, a in weights.items())
+    case = nnfuzz.case_from_onnx(model)
+    assert case.graph.operators == ("GRU",) and case.graph.nodes[0].attributes["lens"] == [2, 0]
+    assert not case.expected["y"][1:, :, 1].any() and case.expected["y"][:, :, 0].all()

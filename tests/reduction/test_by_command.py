@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
 import pytest
 from onnx import parser
+from onnx.reference import ReferenceEvaluator
 
+from nnfuzz.base.untrusted import all_nodes
 from nnfuzz.reduction.by_command import INPUTS, ModelReduction
 from nnfuzz.reduction.case import NotReduced
 from nnfuzz.testcase.extraction import values_of
@@ -70,3 +73,47 @@ def test_at_the_command_line(tmp_path):
     done = nnfuzz("reduce", file)
     assert done.returncode == 2 and "add a command that fails with it" in done.stderr
     assert nnfuzz("reduce", file, "--", "true").returncode == 2
+
+
+CHAIN = " ".join(f"b{i} = {'Erf' if i == 5 else 'Tanh'}(b{i - 1})" for i in range(1, 10))
+BODIES = {
+    "If": f"""(float[n, 3] a, bool c) => (float[n, 3] y) {{
+        x = Sin(a)  z = If(c) <then_branch = t () => (float[n, 3] u) {{
+            b0 = Cos(x)  {CHAIN}  u = Exp(b9) }}, else_branch = e () => (float[n, 3] v) {{
+            w = Tanh(x)  v = Neg(w) }}>  y = Exp(z) }}""",
+    "Loop": f"""(float[n, 3] a, int64 m) => (float[n, 3] y, float[k, n, 3] all) {{
+        x = Sin(a)  go = Constant<value = bool {{1}}>()  z, all = Loop(m, go, x)
+            <body = t (int64 i, bool c, float[n, 3] s) =>
+                (bool d, float[n, 3] u, float[n, 3] row) {{
+            d = Identity(c)  b0 = Cos(s)  {CHAIN}  u = Exp(b9)  row = Neg(b9) }}>  y = Exp(z) }}""",
+    "Scan": f"""(float[n, 3] a) => (float[3] y, float[n, 3] all) {{
+        zero = Constant<value = float[3] {{0, 0, 0}}>()  x = Sin(a)
+        y, all = Scan<num_scan_inputs = 1, body = t (float[3] s, float[3] row) =>
+            (float[3] u, float[3] v) {{
+            b0 = Add(s, row)  {CHAIN}  u = Exp(b9)  v = Neg(b9) }}>(zero, x) }}""",
+}
+GIVEN = {"a": np.ones((2, 3), np.float32), "c": np.array(True), "m": np.array(2)}
+
+
+def exits(words, _, __):
+    """A command that takes the model, its inputs, and operators that it exits with 7 for."""
+    model, given = onnx.load(words[0]), dict(np.load(words[1]))
+    ReferenceEvaluator(model).run(None, given)
+    kinds = [node.op_type for node in all_nodes(model.graph.node)]
+    return SimpleNamespace(returncode=7 * all(kind in kinds for kind in words[2:]))
+
+
+@pytest.mark.parametrize("kind", BODIES)
+@pytest.mark.parametrize("outside", [False, True])
+def test_bodies_are_reduced_alone_or_where_they_are(kind, outside, monkeypatch):
+    monkeypatch.setattr("nnfuzz.reduction.by_command.run_program", exits)
+    model = parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> m {BODIES[kind]}')
+    given = {v.name: GIVEN[v.name] for v in model.graph.input}
+    words = ["{}", INPUTS, "Erf", *([kind, "Sin"] if outside else [])]
+    values = {**values_of(model, given), **given}
+    done = ModelReduction(model, words, values, 400, lambda *one: None).reduce()
+    kinds = [node.op_type for node in all_nodes(done.graph.node)]
+    if outside:
+        assert {*kinds} >= {"Erf", kind, "Sin"} and len(kinds) <= 5
+    else:
+        assert kinds == ["Erf"]

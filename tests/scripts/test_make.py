@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from nnfuzz.bugs.bug import BugState, ScriptResult
 from nnfuzz.vary.faults.catalogue import KINDS
-from scripts.make.pages import DOCS, LEDGER, PAGES
+from scripts.make.pages import DOCS, LEDGER, PAGES, pictured
 from scripts.make.pages import bugs_page as page
 from tests.bugs.conftest import BUG
 
@@ -29,6 +29,13 @@ def test_a_row_has_states_and_releases():
     )
     row = "| Pow: **wrong values** (fixed) | Pow of 0 | 1.31.1; right in 1.32.0 |  |"
     assert row in page({"torch/pow": bug})
+
+
+def test_a_report_gets_a_drawing_with_its_wrong_node_marked():
+    report = (LEDGER.place("onnxruntime/qlinear-softmax-scale") / "report.md").read_text()
+    drawing = pictured(report).partition("<div>")[2].partition("</div>")[0]
+    assert "QuantizeLinear</text>" in drawing and re.search(r'class="[^"]*g-wrong', drawing)
+    assert pictured("# no model") == "# no model"
 
 
 def test_the_scripts_stand_alone():

@@ -249,12 +249,12 @@ def _targets(texts: Sequence[str], levels: Sequence[str], plugins: Sequence[Path
 
 def _data_sets(folder: Path) -> tuple[list[Arrays], list[Arrays]]:
     """The inputs of each data set in the folder of a model, and the outputs where there are any;
-    none where they are no tensors of numbers, which is printed. Raises: Unreadable.
+    none where they are no tensors, which is printed. Raises: Unreadable.
     """
     if folder.is_file() or not (sets := data_set_folders(folder)):
         return [], []
     try:
-        inputs, outputs = interface(read_bytes(folder / MODEL))
+        inputs, outputs = interface(read_bytes(folder / MODEL), texts=True)
         fed = [read_tensors(own, "input", inputs) for own in sets]
         ends = [outputs if any(own.glob("output_*.pb")) else [] for own in sets]
         return fed, [read_tensors(own, "output", end) for own, end in zip(sets, ends)]
@@ -268,14 +268,16 @@ def _inputs(path: Path, model: Path) -> Arrays:
     if not path.exists():
         raise UsageError(f"--inputs {path}: no such file or folder")
     if path.is_dir():
-        return read_tensors(path, "input", interface(read_bytes(model))[0])
+        return read_tensors(path, "input", interface(read_bytes(model), texts=True)[0])
     if path.suffix == ".npy":
         raise UsageError(f"--inputs {path} is one array without a name: write it by numpy.savez")
     arrays = read_npz(path)
     unnamed = [f"arr_{i}" for i in range(len(arrays))]
     if list(arrays) != unnamed:
         return arrays
-    names = interface(read_bytes(model))[0]  # numpy.savez's own names for arrays without a name
+    names = interface(read_bytes(model), texts=True)[
+        0
+    ]  # numpy.savez's own names for arrays without a name
     return dict(zip(names, arrays.values())) if len(names) == len(arrays) else arrays
 
 

@@ -18,7 +18,7 @@ from nnfuzz.backend.outcome import Stage
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.releases import releases_of
 from nnfuzz.backend.runner import BackendRunner
-from nnfuzz.base.untrusted import making_sense, parsed_model, read_model, read_text
+from nnfuzz.base.untrusted import in_order, making_sense, parsed_model, read_model, read_text
 from nnfuzz.bugs.ledger import Ledger, bugs_of, recognised_by, refusal
 from nnfuzz.campaign.reducing import reduce_campaign
 from nnfuzz.cli.consent import Consent
@@ -184,11 +184,11 @@ def reduce(
 def _reduce_model(file: Path, words: Sequence[str], budget: int) -> None:
     """Writes the smallest model beside the model. Raises: UsageError, Unreadable, NotReduced."""
     from nnfuzz.base.files import npz_bytes
-    from nnfuzz.reduction.by_command import INPUTS, ModelReduction
+    from nnfuzz.reduction.by_command import INPUTS, ModelReduction, count_nodes
 
     if not words:
         raise UsageError(f"{file} is a model: add a command that fails with it, -- COMMAND")
-    model, out = read_model(file), file.with_name(f"{file.stem}-reduced.onnx")
+    model, out = in_order(read_model(file), file), file.with_name(f"{file.stem}-reduced.onnx")
     values = _values(model, file) if INPUTS in words else {}
 
     def adopt(smaller: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> None:
@@ -206,7 +206,7 @@ def _reduce_model(file: Path, words: Sequence[str], budget: int) -> None:
             done = reduction.reduce()
         except (NotReduced, OSError) as error:
             raise FindingError(f"{file}: {error}") from error
-    counts = [len(each.graph.node) for each in (model, done)]
+    counts = [*map(count_nodes, (model, done))]
     typer.echo(f"{counts[0]} -> {counts[1]} nodes; {reduction.runs} runs of the command")
     typer.echo(f"written to {out}" if done is not model else "nothing can be left out")
 

@@ -118,10 +118,9 @@ class Recurrent(Composite):
 
     given: names of the optional inputs that are present. kept: the outputs that the ONNX node has.
     lens: sequence b has 1 + lens[b] steps (lens repeats cyclically, and counts modulo S); empty: no
-    input sequence_lens. Source: ONNX RNN-14, GRU-14, LSTM-14.
+    input sequence_lens. Source: ONNX RNN-14, GRU-14, LSTM-14; RNN-7, GRU-7, LSTM-7.
     """
 
-    since = 14
     inputs = (
         In("T", FLOATS, (3, 3)),
         In("T", ranks=(3, 3), weight=True),
@@ -131,6 +130,7 @@ class Recurrent(Composite):
     unexportable = DECOMPOSED
     margins = OpSpec.margins
     """None, since no step is discontinuous."""
+    constant_inputs = ("sequence_lens",)
 
     gates: ClassVar[str] = ""
     """Letters of the gates, in the order of the rows of W."""
@@ -166,12 +166,17 @@ class Recurrent(Composite):
             "clip": None,
             **fields,
             "given": tuple(name for name in cls.optional if fields.get(name, "") is not None),
-            "lens": (),
+            "lens": tuple(length - 1 for length in fields.get("sequence_lens") or ()),
             "activations": activations,
             "explicit": int("activation_alpha" in fields or "activation_beta" in fields),
             "kept": tuple(range(1 + len(cls.states))),
         }
         return super().from_onnx(mine, takes, gives)
+
+    def refusal(self, exporter: str, opset: int, *inputs: TensorType) -> str:
+        """`layout` came with opset 14."""
+        older = self.layout and opset < 14
+        return "the batch comes second" if older else super().refusal(exporter, opset, *inputs)
 
     # -- types --------------------------------------------------------------------------------
 
