@@ -343,8 +343,10 @@ class Stateful(Backend):
 # -- the bench --------------------------------------------------------------------------------
 
 
-def measure(models: int, seed: int) -> set[str]:
-    """The programs that some of the models, which are called three times, show wrong."""
+def measure(models: int, seed: int, most: int = 0) -> set[str]:
+    """The programs that some of the models, which are called three times, show wrong. most: models
+    that are tried while a program with a fault is right with all.
+    """
     from nnfuzz.backend.service import _runs
     from nnfuzz.testcase.case import TestCase
     from nnfuzz.testcase.producer import Producer
@@ -352,7 +354,8 @@ def measure(models: int, seed: int) -> set[str]:
 
     producer, found, index = Producer(seed, replace(CONFIG, calls=1.0, dynamic=0.2)), set[str](), -1
     compilers = {name: Stateful(keeps=name) for name in PROGRAMS}
-    while models:
+    wrong, tried = {name for name, made in PROGRAMS.items() if not made.legal}, 0
+    while tried < models or (tried < most and not wrong <= found):
         index += 1
         case = producer.produce(index)
         if not isinstance(case, TestCase) or "calls" not in case.variations:
@@ -361,7 +364,7 @@ def measure(models: int, seed: int) -> set[str]:
             load(case.model)
         except Unsupported:
             continue
-        models -= 1
+        tried += 1
         returned = {}
         for name, compiler in compilers.items():
             program = compiler.compile(compiler.import_model(case.model), PROGRAMS[name].level())

@@ -136,7 +136,7 @@ def test_what_is_right_if_it_is_called_once_is_told_so(cases):
 
 
 def test_what_must_not_be_kept_is_found_and_what_may_be_is_not():
-    found = measure(20, seed=4)
+    found = measure(20, seed=2, most=200)
     wrong = {name for name, made in PROGRAMS.items() if not made.legal}
     assert len(wrong) == 14 and len(PROGRAMS) == 22
     assert found == wrong
