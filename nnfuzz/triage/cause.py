@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import prod
 from types import MappingProxyType
@@ -72,6 +73,8 @@ from nnfuzz.triage.signature import (
 _NUMBERS = ("value", "nonfinite")
 _TYPES = ("shape", "dtype")
 _CASTS = ("Cast", "CastLike")
+TYPED = "typed_data"
+"""The rule by which a constant's elements stand in a field for their dtype."""
 _SUMS = "Reduce"
 _FAMILIES = (_SUMS,)
 """What the names of operators begin with that differ by one function inside of the same loop, and
@@ -207,6 +210,8 @@ def _parts(failure: Failure, graph: GraphView, symptoms: Symptoms) -> JsonObject
     }
     if habits := parts.get(HABITS):
         parts = {HABITS: [Deviation.parse(habits[0]).decision]}  # each is a finding of its own
+    elif rules := written_rules(failure):
+        parts |= _written(failure, graph, symptoms.operator) | {"rules": rules}
     elif symptoms.passes:
         message, kind = parts.get("message", ""), failure.kind.value
         parts = {"passes": sorted(symptoms.passes), "kind": kind}
@@ -222,6 +227,31 @@ def _parts(failure: Failure, graph: GraphView, symptoms: Symptoms) -> JsonObject
     else:
         parts |= _where(graph, symptoms)
     return {k: v for k, v in parts.items() if v is not None} | {"backend": failure.compiler}
+
+
+def written_rules(failure: Failure) -> list[str]:
+    """The rules of a form that holds the same computation in another file; none of other forms."""
+    from nnfuzz.vary.rewrite.rewriting import is_written_only
+
+    with suppress(KeyError):  # a rule of another version
+        rules = rules_of(failure.targets[0].form)
+        return rules if is_written_only(rules) else []
+    return []
+
+
+def _written(failure: Failure, graph: GraphView, operator: str) -> dict[str, object]:
+    """Parts of a failure that takes another file. What is read wrongly makes any operator compute
+    wrong values, or raise while it runs; elements that are typed are read by code of their dtype.
+    """
+    dtypes = graph.dtypes
+    if failure.stage in (Stage.EXECUTE, Stage.COMPARE):
+        typed = TYPED in rules_of(failure.targets[0].form)
+        read = sorted({dtypes[name] for name in graph.weights}) if typed else None
+        gone = (*_ERROR, "signal", "levels", "others", "varies")
+        return dict.fromkeys(gone) | {"wrong": "number", "dtypes": read}
+    message = message_of(failure.signature.details)
+    general = general_message(message, {*dtypes.values()}, _operators(graph, operator))
+    return _said(general) | {"frames": None}
 
 
 def _rewrite(message: str, graph: GraphView, symptoms: Symptoms) -> dict[str, object]:

@@ -82,6 +82,26 @@ def test_what_needs_a_rewrite_is_known_by_its_rule_and_not_by_the_operators():
     assert one != failing("int64", "tensor(int64)", "Cast", rule="loop_once")
 
 
+def test_a_file_that_is_read_wrongly_is_one_cause_for_all_operators():
+    files = "direct+external_data#7"
+    wrong = mismatch(single("Relu"), form=files)
+    assert wrong == mismatch(single("Conv"), kind="nonfinite", levels=EVERYWHERE, form=files)
+    assert wrong == mismatch(single("Tile"), kind="shape", form=files)
+    axis = "axis 2779096485 is out of range"
+    assert wrong == error(single("Squeeze"), axis, Stage.EXECUTE, form=files)
+    missing = error(single("Relu"), "no such file", Stage.IMPORT, form=files)
+    assert missing == error(single("Conv"), "no such file", Stage.IMPORT, form=files) != wrong
+    assert wrong != mismatch(single("Relu"), form="direct+values_renamed#7")
+    for form in ("direct", "direct+operand_as_input#1", "direct+unheard_of#1"):
+        assert mismatch(single("Relu"), form=form) != mismatch(single("Conv"), form=form)
+
+    def typed(dtype):
+        made = single("Relu", dtype)
+        return mismatch(replace(made, inputs=(), weights=("x",)), form="direct+typed_data#1")
+
+    assert typed("float16") != typed("int64")
+
+
 def test_a_native_function_is_called_at_import_or_later():
     native = '  File "const_fold.h", line 1, in tvm::TryConstFold(int)\n'
     made = single("Resize")
