@@ -266,7 +266,7 @@ def main(
     known: list[str] = []
     if truth:
         plugin = import_plugin(truth)
-        known = [fault.cause for fault in getattr(plugin, "FAULTS", ())]
+        known = getattr(plugin, "CAUSES", [f.cause for f in getattr(plugin, "FAULTS", ())])
         found = score(rows, plugin.causes_of)
     else:
         print(markdown(rows))

@@ -15,7 +15,7 @@ def stubbed(monkeypatch):
     stored = CampaignConfig.from_json
 
     def read(data):
-        code = {"service": "stub_reducer:reducing", "preload": ("numpy", "stub_reducer")}
+        code = {"service": "stub_reducer:Reducing", "preload": ("numpy", "stub_reducer")}
         return replace(config := stored(data), reducer=replace(config.reducer, **code))
 
     monkeypatch.setattr(CampaignConfig, "from_json", read)

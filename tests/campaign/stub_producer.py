@@ -171,8 +171,13 @@ def verdict(job: Judge) -> Verdict:
     return Verdict(found, {"y": 1.0})
 
 
-def quiet(seed, config, cache=""):
-    return Stub(seed, ["nothing import none"])
+def planned(*plan, stub=Stub):
+    """A service that follows a plan whatever its configuration is."""
+    return lambda seed, config, cache="": stub(seed, list(plan))
+
+
+GOOD = "nothing import none"
+quiet = planned(GOOD)
 
 
 HOSTILE = (
@@ -197,52 +202,30 @@ HOSTILE = (
 def hostile(seed, config, cache=""):
     """Thirty good tests, then one of each kind of trouble; of the producer's own as well."""
     own = ["produce raise", "produce segfault", "produce hang", "produce export", "produce inputs"]
-    return Stub(seed, ["nothing import none"] * 30 + [*HOSTILE, *own])
+    return Stub(seed, [GOOD] * 30 + [*HOSTILE, *own])
 
 
 def failing(seed, config, cache=""):
     """A good test, and one of each kind of error that takes no time."""
     plan = [how for how in HOSTILE if how.split()[0] in ("segfault", "raise", "os_exit", "panic")]
-    return Stub(seed, ["nothing import none", *plan, "raise execute O0", "produce export"])
+    return Stub(seed, [GOOD, *plan, "raise execute O0", "produce export"])
 
 
-def dividing(seed, config, cache=""):
-    """One test in ten whose inputs kill what computes the expected outputs."""
-    return Stub(seed, ["nothing import none"] * 9 + ["produce divide"])
-
-
-def drowsy(seed, config, cache=""):
-    """One model in twenty on which the compiler never returns."""
-    return Stub(seed, ["nothing import none"] * 19 + ["hang compile O0"])
-
-
-def stuck(seed, config, cache=""):
-    """Models of which most never come back."""
-    return Stub(seed, ["nothing import none", *["hang compile O0"] * 3])
-
-
-def huge(seed, config, cache=""):
-    """One model in ten of which a level returns 300 MB."""
-    return Stub(seed, ["nothing import none"] * 9 + ["huge execute O0"])
-
-
-def sloppy(seed, config, cache=""):
-    """Good tests, and one on which the adapter itself makes a mistake."""
-    return Stub(seed, [*["nothing import none"] * 5, "slip execute O2"])
-
-
-def hasty(seed, config, cache=""):
-    """Tests on none of which the adapter does well: it makes a mistake in each."""
-    return Stub(seed, ["slip execute O0"])
-
-
-def losing(seed, config, cache=""):
-    """Good tests, and one whose output the compiler loses."""
-    return Stub(seed, [*["nothing import none"] * 11, "lose execute O2"])
-
-
-def hopeless(seed, config, cache=""):
-    return Stub(seed, ["produce raise"])
+dividing = planned(*[GOOD] * 9, "produce divide")
+"""One test in ten whose inputs kill what computes the expected outputs."""
+drowsy = planned(*[GOOD] * 19, "hang compile O0")
+"""One model in twenty on which the compiler never returns."""
+stuck = planned(GOOD, *["hang compile O0"] * 3)
+"""Models of which most never come back."""
+huge = planned(*[GOOD] * 9, "huge execute O0")
+"""One model in ten of which a level returns 300 MB."""
+sloppy = planned(*[GOOD] * 5, "slip execute O2")
+"""Good tests, and one on which the adapter itself makes a mistake."""
+hasty = planned("slip execute O0")
+"""Tests on none of which the adapter does well: it makes a mistake in each."""
+losing = planned(*[GOOD] * 11, "lose execute O2")
+"""Good tests, and one whose output the compiler loses."""
+hopeless = planned("produce raise")
 
 
 class Misjudging(Stub):
@@ -253,38 +236,19 @@ class Misjudging(Stub):
         raise ZeroDivisionError("of ours")
 
 
-def misjudging(seed, config, cache=""):
-    return Misjudging(seed, ["right", "right", "wrong", "right", "right"])
-
-
-def lying(seed, config, cache=""):
-    return Stub(seed, ["right", "wrong", "flaky", "right", "unsupported", "wrong"])
-
-
-def rare(seed, config, cache=""):
-    """One wrong result and one crash among forty tests."""
-    return Stub(seed, [*["right"] * 30, "wrong", *["right"] * 8, "abort"])
-
-
-def giving(seed, config, cache=""):
-    return Stub(seed, ["right", "given away"])
-
-
-def exporting(seed, config, cache=""):
-    """Wrong at every level; but see "lower", which writes what is right."""
-    return Stub(seed, ["right", "wrong everywhere"])
-
-
-def sometimes(how, plan):
-    return lambda seed, config, cache="": Stub(seed, [f"sometimes {how} {plan}"])
-
-
-wrong_1101 = sometimes("wrong", "1101")
-wrong_1111 = sometimes("wrong", "1111")
-abort_1011 = sometimes("abort", "1011")
-abort_1111 = sometimes("abort", "1111")
-raise_10 = sometimes("raise", "10")
-raise_11 = sometimes("raise", "11")
+misjudging = planned("right", "right", "wrong", "right", "right", stub=Misjudging)
+lying = planned("right", "wrong", "flaky", "right", "unsupported", "wrong")
+rare = planned(*["right"] * 30, "wrong", *["right"] * 8, "abort")
+"""One wrong result and one crash among forty tests."""
+giving = planned("right", "given away")
+exporting = planned("right", "wrong everywhere")
+"""Wrong at every level; but see "lower", which writes what is right."""
+wrong_1101 = planned("sometimes wrong 1101")
+wrong_1111 = planned("sometimes wrong 1111")
+abort_1011 = planned("sometimes abort 1011")
+abort_1111 = planned("sometimes abort 1111")
+raise_10 = planned("sometimes raise 10")
+raise_11 = planned("sometimes raise 11")
 
 
 def fusing(seed, config, cache=""):

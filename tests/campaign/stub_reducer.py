@@ -24,7 +24,7 @@ def cause_of(*operators: str) -> str:
 class Reducing(Service):
     """Reduces to Relu, Conv if these are there, else to the last operator; says so in a file."""
 
-    def __init__(self, plugins) -> None:
+    def __init__(self, plugins, lent=None) -> None:
         self.plugins = plugins
         self.reduced = False
 
@@ -98,35 +98,3 @@ class Late(Refusing):
     def reduce(self, job, report):
         time.sleep(1)
         return super().reduce(job, report)
-
-
-def late(plugins, lent=None):
-    return Late(plugins)
-
-
-def reducing(plugins, lent=None):
-    return Reducing(plugins)
-
-
-def dying(plugins, lent=None):
-    return Dying(plugins)
-
-
-def slow(plugins, lent=None):
-    return Slow(plugins)
-
-
-def once(plugins, lent=None):
-    return Once(plugins)
-
-
-def acquitting(plugins, lent=None):
-    return Acquitting(plugins)
-
-
-def lagging(plugins, lent=None):
-    return Lagging(plugins)
-
-
-def refusing(plugins, lent=None):
-    return Refusing(plugins)

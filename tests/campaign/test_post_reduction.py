@@ -19,7 +19,7 @@ from tests.campaign.test_reducing import Notes, run
 @pytest.mark.parametrize("explained", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_the_first_test_stands_whichever_was_reduced_first(tmp_path, explained, stubbed):
     """Of two findings with one cause, either may have been explained by the other."""
-    config, registry = drive.settings(5, "fusing", "liar", "reducing", learn=False, throttle=0)
+    config, registry = drive.settings(5, "fusing", "liar", "Reducing", learn=False, throttle=0)
     with Store.create(tmp_path / "c", as_json(config)) as store:
         run_campaign(store, config, registry, Notes(), SupportCache(tmp_path))
         first, *_ = rows = sorted(store.signatures.rows(), key=lambda row: row.place)
@@ -32,7 +32,7 @@ def test_the_first_test_stands_whichever_was_reduced_first(tmp_path, explained, 
 
 
 def test_what_could_not_be_reduced_is_tried_again_afterwards(tmp_path, stubbed):
-    run(tmp_path / "c", 10, "fusing", "refusing")
+    run(tmp_path / "c", 10, "fusing", "Refusing")
     with Store.open(tmp_path / "c") as store:
         (found,) = reduce_campaign(store, lambda text: None, 1, 10)
         assert found.cause == cause_of("Relu", "Conv")

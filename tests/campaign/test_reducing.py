@@ -36,7 +36,7 @@ class Notes(Silent):
         self.texts.append(text)
 
 
-def run(folder, tests, plan, reducer="reducing", until="no such note", **more):
+def run(folder, tests, plan, reducer="Reducing", until="no such note", **more):
     """until: a note that ends the campaign."""
     config, registry = drive.settings(tests, plan, "liar", reducer, learn=False, **more)
     notes = Notes()
@@ -63,7 +63,7 @@ def test_findings_that_reduce_to_the_same_are_one(tmp_path):
 
 def test_what_was_merged_is_merged_after_a_resume(tmp_path):
     run(tmp_path / "c", 5, "fusing", throttle=0)
-    config, registry = drive.settings(10, "fusing", "liar", "reducing", learn=False, throttle=0)
+    config, registry = drive.settings(10, "fusing", "liar", "Reducing", learn=False, throttle=0)
     with Store.open(tmp_path / "c") as store:
         cache = SupportCache(tmp_path)
         again = run_campaign(store, config, registry, notes := Notes(), cache)
@@ -88,7 +88,7 @@ def test_folders_that_a_kill_left_in_place_move_at_the_next_start(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "reducer, reason", [("dying", "SIGSEGV"), ("refusing", "nothing to be seen")]
+    "reducer, reason", [("Dying", "SIGSEGV"), ("Refusing", "nothing to be seen")]
 )
 def test_a_reduction_that_fails_costs_nothing_else(tmp_path, reducer, reason):
     result, _ = run(tmp_path / "c", 10, "fusing", reducer, throttle=0)
@@ -99,7 +99,7 @@ def test_a_reduction_that_fails_costs_nothing_else(tmp_path, reducer, reason):
 
 
 def test_the_end_does_not_wait_for_ever(tmp_path):
-    config, registry = drive.settings(5, "fusing", "liar", "slow", learn=False)
+    config, registry = drive.settings(5, "fusing", "liar", "Slow", learn=False)
     config = replace(config, reducer=replace(config.reducer, grace=0.5, share=0.0, seconds=0.1))
     notes = Notes()
     start = time.monotonic()
@@ -112,7 +112,7 @@ def test_the_end_does_not_wait_for_ever(tmp_path):
 
 
 def test_each_finding_that_is_left_has_its_time_at_the_end(tmp_path):
-    config, registry = drive.settings(5, "fusing", "liar", "late", learn=False)
+    config, registry = drive.settings(5, "fusing", "liar", "Late", learn=False)
     config = replace(config, reducer=replace(config.reducer, grace=0.0, share=0.0, seconds=30.0))
     notes = Notes()
     with Store.create(tmp_path / "c", as_json(config)) as store:
@@ -175,7 +175,7 @@ def row(signature, index, **more):
 
 
 def test_a_suspect_is_asked_and_reduced_if_it_has_another_cause(tmp_path):
-    result, _ = run(tmp_path / "c", 10, "fusing", "acquitting", throttle=0)
+    result, _ = run(tmp_path / "c", 10, "fusing", "Acquitting", throttle=0)
     (row,) = result.findings
     assert len(row.duplicates) == 1 and row.suspects == ()
     assert len(list((tmp_path / "c").glob("*/*/asked"))) == 1
@@ -202,7 +202,7 @@ def test_one_that_is_reduced_to_the_end_stands_for_those_that_it_explains():
 
 
 def test_once_it_is_over_findings_are_reduced_side_by_side(tmp_path):
-    config, registry = drive.settings(5, "fusing", "liar", "slow", learn=False)
+    config, registry = drive.settings(5, "fusing", "liar", "Slow", learn=False)
     config = replace(config, reducer=replace(config.reducer, grace=0.0, share=0.0, seconds=0.0))
     with Store.create(tmp_path / "c", as_json(config)) as store:
         run_campaign(store, config, registry, Notes(), SupportCache(tmp_path))
@@ -218,7 +218,7 @@ def test_once_it_is_over_findings_are_reduced_side_by_side(tmp_path):
 
 def test_a_finding_stays_where_it_is_while_it_is_reduced(tmp_path):
     settings = {"learn": False, "throttle": 0, "workers": 2}
-    config, registry = drive.settings(5, "fusing", "liar", "lagging", **settings)
+    config, registry = drive.settings(5, "fusing", "liar", "Lagging", **settings)
     config = replace(config, reducer=replace(config.reducer, grace=60.0, share=0.0))
 
     class Telling(Notes):
@@ -246,7 +246,7 @@ def test_the_reducer_hears_of_what_is_reduced_already(tmp_path):
     with Store.open(tmp_path / "c") as store:
         (other,) = result.findings[0].duplicates
         store.change("UPDATE findings SET reduction = NULL WHERE signature = ?", other)
-        config, _ = drive.settings(10, "fusing", "liar", "reducing", throttle=0)
+        config, _ = drive.settings(10, "fusing", "liar", "Reducing", throttle=0)
         recorder = Recorder(store, (), lambda *_: None, lambda row: None)
         (waiting,) = recorder.unreduced()
         assert waiting.signature == other
@@ -262,7 +262,7 @@ def test_a_campaign_is_reduced_afterwards(tmp_path, capsys, stubbed):
     from nnfuzz.cli.errors import FINDINGS, UsageError
 
     folder = tmp_path / "c"
-    config, registry = drive.settings(10, "fusing", "liar", "reducing", learn=False)
+    config, registry = drive.settings(10, "fusing", "liar", "Reducing", learn=False)
     config = replace(config, reduce=False)
     with Store.create(folder, as_json(config)) as store:
         result = run_campaign(store, config, registry, Silent(), SupportCache(tmp_path))
@@ -296,7 +296,7 @@ def test_suspects_go_with_a_finding_until_they_are_reduced():
 
 
 def test_models_that_contain_a_known_pattern_are_suspected(tmp_path):
-    config, registry = drive.settings(10**6, "fusing", "liar", "once", learn=False, throttle=0)
+    config, registry = drive.settings(10**6, "fusing", "liar", "Once", learn=False, throttle=0)
 
     class Watching(Notes):
         def finding(self, row):

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
-from tests.planted import frugal, garrulous, guessing, immature, layered
+from tests.planted import frugal, fusing, generated, guessing, immature, layered
 from tests.planted.nodewise import Interpreter
 
 ROWS = np.array([[1.0, -2.0, 3.0], [0.5, 2.5, -1.0]], np.float32)
@@ -71,10 +71,14 @@ def test_compilers_know_wrong_types_misleading_words_and_habits():
         operands = ["h", "h"] if reader == "Add" else ["h"]
         assert met(guessing, floored, (reader, operands, "y", {})) == {"dtype_of_floor"}
     assert met(guessing, ("Relu", "x", "y", {})) == set()
-    assert met(garrulous, ("Sigmoid", "x", "y", {})) == {"lost_unit"}
     assert met(layered, ("Ceil", "x", "y", {})) == {"rounded"}
+    assert met(generated, ("Softmax", "x", "y", {"axis": -1})) == {"negative_axis"}
+    clipped = [("Clip", "x", "h", {}), ("Relu", "h", "y", {})]
+    assert met(fusing, *clipped) == {"relu_after_clip"}
+    product = [("Mul", ["x", "x"], "h", {}), ("Tanh", "h", "t", {})]
+    assert met(fusing, *product, ("Neg", "h", "y", {})) == {"computed_in_place"}
     refused = {"x": ROWS.astype(np.float64)}
-    assert met(garrulous, ("Sin", "x", "y", {}), inputs=refused, dtype=TensorProto.DOUBLE) == set()
+    assert met(generated, ("Sin", "x", "y", {}), inputs=refused, dtype=TensorProto.DOUBLE) == set()
     strange = {"x": np.where(ROWS > 2, np.float32(np.nan), ROWS)}
     assert met(frugal, ("Relu", "x", "y", {})) == set()
     assert met(frugal, ("Relu", "x", "y", {}), inputs=strange) == {"nan_ignored"}
