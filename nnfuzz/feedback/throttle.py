@@ -16,6 +16,7 @@ is a function of the tests of earlier epochs, in the order of their indexes.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from typing import NamedTuple
 from nnfuzz.backend.backtrace import normalise
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.feedback.support import telling_line
-from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.ir.support_key import SupportKey, rule_key
 from nnfuzz.materialize.opsets import exporter_of
 from nnfuzz.records.rows import AvoidedRow, TestRow
 from nnfuzz.triage.keys import EVERY_DTYPE
@@ -35,8 +36,15 @@ SIGNATURE_SHARE, EDGE_SHARE = 0.25, 0.1
 REFUSED_SHARE = 0.5
 """Share of the tests with an item that a compiler must refuse before the item is avoided: what an
 operator needs beside its dtypes, such as a constant operand, is refused in some of its tests."""
-SIGNIFICANT = 20.0
-"""The G statistic that one item in about 100,000 innocent ones reaches by chance."""
+SIGNIFICANT, NAMED = 20.0, 10.0
+"""The G statistics that one item in about 100,000 innocent ones reaches by chance, and one of the
+few of an operator that the words of a refusal name."""
+REFUSALS = 3
+"""Refusals in the same words after which an item is avoided: a compiler that states a limit has it
+in every test.
+"""
+REWRITTEN = ("rewrite", "spelling", "form")
+"""Variations that apply rules (nnfuzz.vary.rewrite), which compilers may refuse as well."""
 LATEST = 5000  # tests that are counted
 
 
@@ -50,6 +58,17 @@ class _Group(NamedTuple):
     exporter: str
     name: str
     refusal: bool = False
+
+    def enough(self, threshold: int) -> int:
+        """The occurrences after which an item is avoided."""
+        return min(threshold, REFUSALS) if self.refusal else threshold
+
+    def significant(self, item: SupportKey) -> float:
+        """The association that an item must have. Of a failure, properties are no cause."""
+        if item.is_property and not self.refusal:
+            return math.inf
+        named = self.refusal and re.search(rf"\b{re.escape(item.type)}\b", self.name)
+        return NAMED if named else SIGNIFICANT
 
     def needed(self, item: SupportKey) -> float:
         """The share of an item's tests that must be in the group before the item is avoided."""
@@ -125,7 +144,7 @@ class Throttle:
         """The item most associated with failing in one way: all its dtypes where enough fail."""
         tests = self._restrained()
         counts = Counter(group for test in tests for group in test.groups)
-        due = sorted(group for group, count in counts.items() if count >= self.threshold)
+        due = sorted(g for g, count in counts.items() if count >= g.enough(self.threshold))
         suspects: list[_Suspect] = []
         for exporter in sorted({group.exporter for group in due}):
             among = [test for test in tests if exporter in ("", test.exporter)]
@@ -156,14 +175,15 @@ class Throttle:
         often: dict[_Group, dict[SupportKey, int]] = {}
         for group in groups:
             counts = Counter(i for test in tests if group in test.groups for i in test.named)
-            often[group] = {item: n for item, n in counts.items() if n >= self.threshold}
+            least = group.enough(self.threshold)
+            often[group] = {item: n for item, n in counts.items() if n >= least}
         asked = set().union(*often.values())
         among = Counter(item for test in tests for item in asked.intersection(test.named))
         for group, failures in often.items():
             for item, failed in failures.items():
                 if failed / among[item] >= group.needed(item):
                     associated = association(failed, among[item], bad[group], len(tests))
-                    if associated >= SIGNIFICANT:
+                    if associated >= group.significant(item):
                         yield _Suspect(item, group, failed, among[item], associated)
 
     def _avoidable(
@@ -207,7 +227,7 @@ class Throttle:
     def _admissible(self, item: SupportKey, without: Collection[SupportKey]) -> bool:
         """Whether something is left to generate without it; exporters do not count."""
         gone = {key.signature for key in (*self._rows, *without, item)}
-        return item.is_edge or bool(self._keys - gone)
+        return not item.is_signature or bool(self._keys - gone)
 
 
 def by_operator(rows: Iterable[AvoidedRow]) -> dict[str, AvoidedRow]:
@@ -255,6 +275,8 @@ def _groups(test: TestRow) -> dict[_Group, str]:
 
 
 def _test(test: TestRow) -> _Test:
-    items = tuple(dict.fromkeys(map(SupportKey.parse, test.items)))
+    parted = (name.partition(":") for name in test.variations)
+    rules = (rule_key(name) for kind, _, name in parted if kind in REWRITTEN)
+    items = tuple(dict.fromkeys(map(SupportKey.parse, (*test.items, *rules))))
     named = dict.fromkeys((*items, *(item.any_dtypes for item in items)))
     return _Test(exporter_of(test.exporter), items, tuple(named), _groups(test))

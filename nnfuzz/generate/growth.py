@@ -16,7 +16,7 @@ from nnfuzz.generate.novelty import Vertex, vertex
 from nnfuzz.generate.values import FREE, Kind, Placeholder, Plan, TypedNames, placeholders
 from nnfuzz.ir.expr import Bool, Expr, Int, IntExpr, Var, evaluate, variables
 from nnfuzz.ir.graph import Graph, Node, Value
-from nnfuzz.ir.support_key import edge_key
+from nnfuzz.ir.support_key import edge_key, property_keys
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.operator import OpSpec
 from nnfuzz.solve.store import ConstraintStore
@@ -154,7 +154,7 @@ class Growth:
         if output.dtype is not wanted.dtype or output.rank != wanted.rank:
             return False
         equal = _open(a == b for a, b in zip(output.shape, wanted.shape))
-        if equal is None or (self.config.avoid and self._avoided_before(op, target)):
+        if equal is None or (self.config.avoid and self._avoided_before(op, types, target)):
             return False
         derived = derive(op, types, [unread(t) for t in types])
         if derived is None:
@@ -360,18 +360,23 @@ class Growth:
 
     # -- edges to keep away from --------------------------------------------------------------
 
+    def _avoided_itself(self, op: OpSpec, types: Sequence[TensorType]) -> bool:
+        """Whether a new node would have a property in `config.avoid`."""
+        keys = property_keys(op.name, op.attributes, types[0].rank)
+        return not self.config.avoid.isdisjoint(keys)
+
     def _avoided_behind(self, op: OpSpec, plan: Plan, types: Sequence[TensorType]) -> bool:
-        """Whether a new node that reads existing values would create an edge in `config.avoid`."""
-        return any(
+        """Whether a new node that reads existing values is to be avoided, or an edge of it."""
+        return self._avoided_itself(op, types) or any(
             edge_key(self.makers[p], op.name, t.dtype.value) in self.config.avoid
             for p, t in zip(plan, types)
             if isinstance(p, str) and p in self.makers
         )
 
-    def _avoided_before(self, op: OpSpec, target: str) -> bool:
-        """Whether computing a placeholder by `op` would create an edge in `config.avoid`."""
+    def _avoided_before(self, op: OpSpec, types: Sequence[TensorType], target: str) -> bool:
+        """Whether computing a placeholder by `op` is to be avoided, or an edge of it."""
         dtype = self.graph.type(target).dtype.value
-        return any(
+        return self._avoided_itself(op, types) or any(
             edge_key(op.name, node.op.name, dtype) in self.config.avoid
             for _, node in self._readers.get(target, ())
         )

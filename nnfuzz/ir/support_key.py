@@ -1,9 +1,9 @@
-"""Keys of features that a compiler or exporter may not support: operators with dtypes, and edges
-(two operators, one reading the other's result)."""
+"""Keys of features that a compiler or exporter may not support: operators with dtypes, edges (two
+operators, one reading the other's result), and properties of a node, such as "Pad[mode=wrap]"."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache
 
 from nnfuzz.ir.view import GraphView
@@ -27,8 +27,34 @@ def edge_keys(graph: GraphView) -> tuple[str, ...]:
     return tuple(dict.fromkeys(keys))
 
 
+def property_keys(operator: str, attributes: Mapping[str, object], rank: int) -> list[str]:
+    """The keys of a node's modes and flags, and of the rank of its first input."""
+    modes = (f"{name}={value}" for name, value in attributes.items() if _is_mode(value))
+    return [f"{operator}[{mode}]" for mode in (f"rank={rank}", *modes)]
+
+
+def _is_mode(value: object) -> bool:
+    return isinstance(value, bool) or (isinstance(value, str) and value.isidentifier())
+
+
+def rule_key(name: str) -> str:
+    """The key of a rule by which models are rewritten, such as "function[rule]"."""
+    return f"{name}[rule]"
+
+
+def properties(graph: GraphView) -> tuple[str, ...]:
+    """The keys of the properties of a concrete graph's nodes, each once, in topological order."""
+    shapes = graph.shapes
+    every = (
+        key
+        for node in graph.nodes
+        for key in property_keys(node.op, node.attributes, len(shapes[node.inputs[0]]))
+    )
+    return tuple(dict.fromkeys(every))
+
+
 class SupportKey(str):
-    """An operator with dtypes, or an edge between two operators, for one exporter or all.
+    """An operator with dtypes, an edge or a property, for one exporter or all.
 
     A key is a plain string such as "direct:Add(float16)->float16", since a campaign looks up
     thousands of keys per test. exporter: "" for all exporters. operator: its name; "Relu->Conv" for
@@ -76,6 +102,20 @@ class SupportKey(str):
     def is_edge(self) -> bool:
         """Whether the key names an edge, not a single operator."""
         return "->" in self.operator
+
+    @property
+    def type(self) -> str:
+        """The operator without a property; of an edge the first one."""
+        return self.operator.partition("[")[0].partition("->")[0]
+
+    @property
+    def is_property(self) -> bool:
+        """Whether the key names a property of an operator's nodes."""
+        return self.operator.endswith("]")
+
+    @property
+    def is_signature(self) -> bool:
+        return not (self.is_edge or self.is_property)
 
     def with_exporter(self, exporter: str) -> SupportKey:
         """The same key for one exporter; "" means all."""
