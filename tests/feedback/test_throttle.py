@@ -7,7 +7,7 @@ from dataclasses import replace
 from nnfuzz.backend.outcome import Brief
 from nnfuzz.feedback.support import signature_keys
 from nnfuzz.feedback.throttle import SIGNIFICANT, Throttle, association, by_operator
-from nnfuzz.ir.support_key import SupportKey, edge_keys
+from nnfuzz.ir.support_key import SupportKey, edge_keys, properties
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
 from nnfuzz.records.rows import TestRow
 
@@ -126,6 +126,26 @@ def test_what_a_compiler_refuses_in_most_tests_is_avoided():
     (row,) = throttle().learn(some + taken)
     assert (row.item, row.signature, row.share) == (EXP, "toy: Exp N needs a constant", 0.6)
     assert throttle().learn(some + taken * 2) == []
+
+
+def test_a_mode_or_a_rule_is_avoided_where_it_is_what_is_refused():
+    def padding(**chosen):
+        made = chain("Abs", "Relu")
+        return replace(made, nodes=(replace(made.nodes[0], attributes=chosen), made.nodes[1]))
+
+    def told(count, graph, words="", **fields):
+        made = refused(count, graph, words) if words else observed(count, graph)
+        own = [replace(t, **fields) for t in made]
+        return [replace(t, items=(*t.items, *properties(graph))) for t in own]
+
+    some = told(3, padding(mode="wrap"), "padding by wrap is unheard of")
+    some += told(60, padding(mode="edge"))
+    assert items(throttle().learn(some)) == ["Abs[mode=wrap]"]
+    named = told(3, chain("Exp"), "no function 'local.part_3'", variations=("form:function",))
+    some = [*named, *told(60, chain("Exp", "Abs"))]
+    assert items(throttle().learn(some)) == ["function[rule]"]
+    wrong = [replace(t, outcomes={}, failures={"a": WRONG}) for t in named]
+    assert throttle().learn(wrong + told(60, chain("Exp", "Abs"))) == []
 
 
 def test_nothing_is_avoided_without_a_threshold():
