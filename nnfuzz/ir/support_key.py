@@ -3,7 +3,7 @@ operators, one reading the other's result), and properties of a node, such as "P
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property, lru_cache
 
 from nnfuzz.ir.view import GraphView
@@ -51,6 +51,11 @@ def properties(graph: GraphView) -> tuple[str, ...]:
         for key in property_keys(node.op, node.attributes, len(shapes[node.inputs[0]]))
     )
     return tuple(dict.fromkeys(every))
+
+
+def is_avoided(graph: GraphView, avoid: Collection[str]) -> bool:
+    """Whether a concrete graph has an edge or a property of these keys."""
+    return bool(avoid) and any(key in avoid for key in (*edge_keys(graph), *properties(graph)))
 
 
 class SupportKey(str):

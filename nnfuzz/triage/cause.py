@@ -286,7 +286,8 @@ def _mismatch(failure: Failure, graph: GraphView, symptoms: Symptoms) -> JsonObj
         where["many"] = operands(graph, where["operator"]) > 2 or None
     if "operator" in where:
         where["constant"] = symptoms.constant or None
-    casts = [node for node in where.get("nodes", ()) if node.partition("(")[0] in _CASTS]
+    written = signatures(coarse_graph(graph))
+    casts = [node for node in written if node.partition("(")[0] in _CASTS]
     if len(_casts(graph)) > 1 and failure.signature.parts.get("levels") == EVERYWHERE:
         # There and back: the rounding in between is lost, whatever is computed meanwhile.
         return {"wrong": kind, "casts": casts}

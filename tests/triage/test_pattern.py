@@ -32,10 +32,11 @@ def test_the_type_of_onnx_that_a_spec_is_a_mode_of():
     assert onnx_type("Gelu", ["Erf", "Mul"]) == ""
 
 
-def test_the_sole_operator_of_a_model():
-    def value(name):
-        return helper.make_tensor_value_info(name, TensorProto.FLOAT, [2])
+def value(name):
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, [2])
 
+
+def test_the_sole_operator_of_a_model():
     constant = helper.make_node("Constant", [], ["c"], value_float=1.0)
     shape = helper.make_node("Shape", ["x"], ["s"])
     add = helper.make_node("Add", ["x", "c"], ["y"])
@@ -49,6 +50,14 @@ def test_the_sole_operator_of_a_model():
     model = helper.make_model(made).SerializeToString()
     assert sole_operator(model, single("RoiAlignMax")) == "RoiAlign"
     assert sole_operator(model) == sole_operator(model, single("Relu")) == ""
+
+
+def test_an_operator_of_another_domain_is_another_one():
+    for name, known in (("Gelu", "com.example.Gelu"), ("BiasGelu", "BiasGelu")):
+        node = helper.make_node(name, ["x"], ["y"], domain="com.example")
+        made = helper.make_graph([node], "g", [value("x")], [value("y")])
+        model = helper.make_model(made).SerializeToString()
+        assert sole_operator(model, single(f"com.example.{name}")) == known
 
 
 def test_the_operator_of_onnx_that_computes_a_value():
