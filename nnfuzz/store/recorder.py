@@ -116,13 +116,12 @@ class Recorder:
         return "known" if failure.signature.hash in self._known else "finding"
 
     def _ignores(self, result: ReductionRow) -> bool:
-        """Whether a reduced finding is among the known failures, by hash, pattern or keys."""
+        """Whether a reduced finding is among the known failures, by hash or keys."""
         row = self.rows.get(result.signature)
         if row is None or result.reason:
             return False
-        known, names = self._ignored, {row.backend, row.compiler}
-        hit = result.cause in known.hashes or known.has(result.all_keys, row.kind)
-        return hit or known.fits(names, row.kind, row.stage, result.graph)
+        known = self._ignored
+        return result.cause in known.hashes or known.has(result.all_keys, row.kind)
 
     def record(
         self, evidence: Evidence, hangs: Iterable[tuple[TestId, str, HangStatus]] = ()
