@@ -43,6 +43,7 @@ REFUSALS = 3
 """Refusals in the same words after which an item is avoided: a compiler that states a limit has it
 in every test.
 """
+_WORD = re.compile(r"(?<!<)\b[A-Za-z_][\w.]*\b")
 REWRITTEN = ("rewrite", "spelling", "form")
 """Variations that apply rules (nnfuzz.vary.rewrite), which compilers may refuse as well."""
 LATEST = 5000  # tests that are counted
@@ -259,6 +260,12 @@ def association(failed: int, with_item: int, bad: int, tests: int) -> float:
     return 2 * sum(count * math.log(count / expected) for count, expected in table if count)
 
 
+def _stated(line: str) -> str:
+    """The words of a refusal without dtypes, numbers and numbered names, which change with models."""
+    text = general_message(normalise(line), EVERY_DTYPE, ())
+    return " ".join(word for word in _WORD.findall(text) if not word.endswith("N"))
+
+
 def _groups(test: TestRow) -> dict[_Group, str]:
     """The groups that a test belongs to, each with the last of its signatures or refusals."""
     groups: dict[_Group, str] = {}
@@ -268,8 +275,7 @@ def _groups(test: TestRow) -> dict[_Group, str]:
     for backend, levels in test.outcomes.items():
         for outcome in levels.values():
             if outcome.kind == OutcomeKind.UNSUPPORTED:
-                line = normalise(telling_line(outcome.message))
-                words = f"{backend}: {general_message(line, EVERY_DTYPE, ())}"
+                words = f"{backend}: {_stated(telling_line(outcome.message))}"
                 groups[_Group("", words, refusal=True)] = words
     return groups
 

@@ -27,10 +27,15 @@ def edge_keys(graph: GraphView) -> tuple[str, ...]:
     return tuple(dict.fromkeys(keys))
 
 
+ANY = "any"
+
+
 def property_keys(operator: str, attributes: Mapping[str, object], rank: int) -> list[str]:
-    """The keys of a node's modes and flags, and of the rank of its first input."""
+    """The keys of a node's modes and flags, and of the rank of its first input, which is a key of
+    any operator as well.
+    """
     modes = (f"{name}={value}" for name, value in attributes.items() if _is_mode(value))
-    return [f"{operator}[{mode}]" for mode in (f"rank={rank}", *modes)]
+    return [f"{op}[rank={rank}]" for op in (ANY, operator)] + [f"{operator}[{m}]" for m in modes]
 
 
 def _is_mode(value: object) -> bool:

@@ -124,7 +124,7 @@ def test_what_a_compiler_refuses_in_most_tests_is_avoided():
     some += observed(60, chain("Abs", "Relu"))
     taken = [t for op in behind for t in observed(2, chain("Exp", op))]
     (row,) = throttle().learn(some + taken)
-    assert (row.item, row.signature, row.share) == (EXP, "toy: Exp N needs a constant", 0.6)
+    assert (row.item, row.signature, row.share) == (EXP, "toy: Exp needs a constant", 0.6)
     assert throttle().learn(some + taken * 2) == []
 
 
