@@ -261,7 +261,7 @@ def association(failed: int, with_item: int, bad: int, tests: int) -> float:
 
 
 def _stated(line: str) -> str:
-    """The words of a refusal without dtypes, numbers and numbered names, which change with models."""
+    """The words of a refusal without dtypes, numbers and numbered names, which models differ in."""
     text = general_message(normalise(line), EVERY_DTYPE, ())
     return " ".join(word for word in _WORD.findall(text) if not word.endswith("N"))
 

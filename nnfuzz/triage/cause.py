@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from math import prod
 from types import MappingProxyType
 
+from nnfuzz.backend.complaint import GENERATED
 from nnfuzz.backend.numeric import Deviation
 from nnfuzz.backend.outcome import OutcomeKind, Stage
 from nnfuzz.backend.target import rules_of
@@ -389,7 +390,8 @@ def blamed(
        inference fails at an operator, that is what feeds it and is itself fed, else the operator,
        which cannot cope with what is known of its input. Two dtypes that a single operator reads,
        where an importer wants one, are its own doing: it has converted neither.
-    3. A native function that the message names is the cause, for whatever operator and rewrite.
+    3. A native function that the message names is the cause, for whatever operator and rewrite. So
+       is what another compiler says of generated code.
     4. A reduced model that still needs a rewrite is known by its rules and the message: operators
        are only what the rules were applied to.
     5. While the model runs, an operator that the message names is the cause; if it names none, the
@@ -417,6 +419,8 @@ def blamed(
     if where := from_last_location(message):
         return dict.fromkeys(_ERROR) | {"message": where}
     general = _generalised(message, graph, stage, operator)
+    if parts.get("location") == GENERATED:
+        return dict.fromkeys(_ERROR) | {"message": general}
     if rules := rules_of(failure.targets[0].form):
         return _said(general) | {"rules": rules, "frames": None}
     behind = sources(written)
