@@ -68,8 +68,8 @@ class _Group(NamedTuple):
         """The association that an item must have. Of a failure, properties are no cause."""
         if item.is_property and not self.refusal:
             return math.inf
-        named = self.refusal and re.search(rf"\b{re.escape(item.type)}\b", self.name)
-        return NAMED if named else SIGNIFICANT
+        operator = re.split(r"\[|->", item.operator)[0]
+        return NAMED if self.refusal and operator in self.name.split() else SIGNIFICANT
 
     def needed(self, item: SupportKey) -> float:
         """The share of an item's tests that must be in the group before the item is avoided."""

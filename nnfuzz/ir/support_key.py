@@ -34,12 +34,12 @@ def property_keys(operator: str, attributes: Mapping[str, object], rank: int) ->
     """The keys of a node's modes and flags, and of the rank of its first input, which is a key of
     any operator as well.
     """
-    modes = (f"{name}={value}" for name, value in attributes.items() if _is_mode(value))
+    modes = (f"{k}={v}" for k, v in attributes.items() if isinstance(v, bool) or _is_word(v))
     return [f"{op}[rank={rank}]" for op in (ANY, operator)] + [f"{operator}[{m}]" for m in modes]
 
 
-def _is_mode(value: object) -> bool:
-    return isinstance(value, bool) or (isinstance(value, str) and value.isidentifier())
+def _is_word(value: object) -> bool:
+    return isinstance(value, str) and value.isidentifier()
 
 
 def rule_key(name: str) -> str:
@@ -112,11 +112,6 @@ class SupportKey(str):
     def is_edge(self) -> bool:
         """Whether the key names an edge, not a single operator."""
         return "->" in self.operator
-
-    @property
-    def type(self) -> str:
-        """The operator without a property; of an edge the first one."""
-        return self.operator.partition("[")[0].partition("->")[0]
 
     @property
     def is_property(self) -> bool:

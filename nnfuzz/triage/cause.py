@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from math import prod
 from types import MappingProxyType
@@ -232,12 +231,10 @@ def _parts(failure: Failure, graph: GraphView, symptoms: Symptoms) -> JsonObject
 
 def written_rules(failure: Failure) -> list[str]:
     """The rules of a form that holds the same computation in another file; none of other forms."""
-    from nnfuzz.vary.rewrite.rewriting import is_written_only
+    from nnfuzz.vary.rewrite.rewriting import WRITTEN
 
-    with suppress(KeyError):  # a rule of another version
-        rules = rules_of(failure.targets[0].form)
-        return rules if is_written_only(rules) else []
-    return []
+    rules = rules_of(failure.targets[0].form)
+    return rules if WRITTEN.issuperset(rules) else []
 
 
 def _written(failure: Failure, graph: GraphView, operator: str) -> dict[str, object]:

@@ -36,6 +36,10 @@ RULES: Mapping[str, Rule] = {rule.name: rule for rule in _ALL}
 assert len(RULES) == len(_ALL), "two rewrites have the same name"
 USUAL = (Kind.REWRITE, Kind.SPELLING, Kind.FORM)
 """Kinds of rules that keep the model's inputs and outputs, and keep it in one file."""
+WRITTEN = frozenset(rule.name for rule in _ALL if rule.kind in (Kind.FORM, Kind.ENDS)).difference(
+    (data.operand_as_input.name, data.overridable_input.name)
+)
+"""Rules that change how a file holds a model, and not what it computes from which constants."""
 FEATURES: Mapping[str, str] = {
     control.FUNCTIONS: control.function.name,
     "If": control.if_constant.name,
@@ -55,8 +59,6 @@ _NUMBERS = 1000
 _SELDOM_FIRST = 0.3
 _COMPOSED = 0.5
 _NEAR, _SEPARATOR = "@", "+"
-_OPERANDS = (data.operand_as_input.name, data.overridable_input.name)
-"""Rules that make inputs of constants: an operator may read these by other code."""
 
 
 def of_kinds(*kinds: Kind) -> tuple[str, ...]:
@@ -67,14 +69,6 @@ def of_kinds(*kinds: Kind) -> tuple[str, ...]:
 def needs(rule: Rule, feature: str) -> bool:
     """Whether a rule adds a feature (an operator, or one of FEATURES) to a model."""
     return feature in (rule.family, *rule.uses)
-
-
-def is_written_only(rules: Iterable[str]) -> bool:
-    """Whether rules change how a file holds a model, and not what it computes from which inputs and
-    constants. Raises: KeyError for an unknown rule.
-    """
-    found = [named(rule) for rule in rules]
-    return all(r.kind in (Kind.FORM, Kind.ENDS) and r.name not in _OPERANDS for r in found)
 
 
 def named(name: str) -> Rule:
