@@ -54,6 +54,15 @@ def test_the_innermost_cause_of_a_chain_stands_last_and_behind_what_quotes_the_m
     assert found.others == ()
 
 
+def test_elements_of_an_array_are_no_statement():
+    def said(elements, sizes, ndim):
+        dump = f"{elements}, shape={sizes}, strides={sizes}, layout=Cc (0x5), dynamic ndim={ndim}"
+        text = f"Running #1\n\nCaused by:\n    index 7 is out of bounds ({dump})"
+        return normalise(read_complaint(CompilerError(Stage.EXECUTE, "E", text, "")).subject)
+
+    assert said("[0, -1]", [2], 1) == said("[[[0]],\n\n [[-1]]]", [2, 1, 1], 3)
+
+
 def test_what_protobuf_prints_is_no_statement():
     assert read('Cannot parse: \nname: "perm"\ntype: INTS\n\n.').subject == "Cannot parse:"
 
