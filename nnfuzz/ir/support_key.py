@@ -48,14 +48,11 @@ def rule_key(name: str) -> str:
 
 
 def properties(graph: GraphView) -> tuple[str, ...]:
-    """The keys of the properties of a concrete graph's nodes, each once, in topological order."""
-    shapes = graph.shapes
-    every = (
-        key
-        for node in graph.nodes
-        for key in property_keys(node.op, node.attributes, len(shapes[node.inputs[0]]))
-    )
-    return tuple(dict.fromkeys(every))
+    """The keys of the properties of a graph's nodes, each once, in topological order."""
+    ranks = {value.name: len(value.shape) for value in graph.values}
+    read = ((node, ranks[name]) for node in graph.nodes for name in node.inputs[:1])
+    every = (property_keys(node.op, node.attributes, rank) for node, rank in read)
+    return tuple(dict.fromkeys(key for keys in every for key in keys))
 
 
 def is_avoided(graph: GraphView, avoid: Collection[str]) -> bool:
