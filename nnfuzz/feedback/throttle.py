@@ -53,7 +53,8 @@ class _Group(NamedTuple):
     """Failures of one signature, failures of one kind ("BACKEND KIND STAGE"), or refusals of one
     compiler in the same words.
 
-    exporter: the one that failed; empty where a compiler did. refusal: whether it is a refusal.
+    exporter: the one that failed, or whose models are refused; empty for those of all. refusal:
+    whether it is a refusal.
     """
 
     exporter: str
@@ -106,9 +107,10 @@ class _Suspect:
         return self.item.with_exporter(self.group.exporter)
 
     @property
-    def order(self) -> tuple[float, float, SupportKey, _Group]:
-        """Sorts the strongest association first."""
-        return -self.association, -self.failed / self.tests, self.key, self.group
+    def order(self) -> tuple[float, float, bool, SupportKey, _Group]:
+        """Sorts the strongest association first, and what holds for all exporters."""
+        share = self.failed / self.tests
+        return -self.association, -share, bool(self.group.exporter), self.key, self.group
 
 
 class Throttle:
@@ -276,7 +278,8 @@ def _groups(test: TestRow) -> dict[_Group, str]:
         for outcome in levels.values():
             if outcome.kind == OutcomeKind.UNSUPPORTED:
                 words = f"{backend}: {_stated(telling_line(outcome.message))}"
-                groups[_Group("", words, refusal=True)] = words
+                writer = exporter_of(test.exporter)
+                groups |= {_Group(by, words, refusal=True): words for by in ("", writer)}
     return groups
 
 

@@ -128,6 +128,13 @@ def test_what_a_compiler_refuses_in_most_tests_is_avoided():
     assert throttle().learn(some + taken * 2) == []
 
 
+def test_what_is_refused_as_one_exporter_writes_it_is_avoided_with_it_alone():
+    written = [replace(t, exporter="dynamo") for t in refused(3, chain("Exp"), "no such pads")]
+    others = [replace(t, exporter="dynamo") for t in observed(40, chain("Abs", "Relu"))]
+    some = written + others + observed(20, chain("Exp"))
+    assert items(throttle().learn(some)) == ["dynamo:" + EXP]
+
+
 def test_a_mode_or_a_rule_is_avoided_where_it_is_what_is_refused():
     def padding(**chosen):
         made = chain("Abs", "Relu")
