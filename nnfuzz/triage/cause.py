@@ -179,11 +179,6 @@ class Cause:
         return self.follows or self.own
 
     @property
-    def operator(self) -> str:
-        """The last one of the reduced graph; "" without a graph."""
-        return self.nodes[-1].op if self.nodes else ""
-
-    @property
     def nodes(self) -> list[NodeView]:
         return first_copy(self.graph) if self.graph else []
 
