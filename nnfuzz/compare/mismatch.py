@@ -138,6 +138,8 @@ class Verdict:
     defined: False if a correct compiler may raise an error (nnfuzz.compare.envelope.defined).
     losses: by partly incomparable output, the nodes at which comparability is lost.
     contradictions: by target, outputs that agree with onnx.reference and not with our reference.
+    waived: by output on which onnx.reference does not count, what it does there and which words of
+    the standard say otherwise.
     calls: by target whose wrong outputs are right if the program is called once, the number of the
     first wrong call, from 0.
     """
@@ -151,6 +153,7 @@ class Verdict:
     habitual: dict[Target, tuple[str, ...]] = field(default_factory=dict)
     losses: dict[str, tuple[Loss, ...]] = field(default_factory=dict)
     contradictions: dict[Target, tuple[Contradiction, ...]] = field(default_factory=dict)
+    waived: dict[str, str] = field(default_factory=dict)
     calls: dict[Target, int] = field(default_factory=dict)
 
     @property

@@ -305,7 +305,7 @@ class Judge:
             return verdict  # it agrees with PyTorch
         if not {o.target for o in arbiters}.issubset(mine):
             again = self._asked([*outcomes, *arbiters], names)
-            verdict = again if again.contradictions else verdict
+            verdict = again if again.contradictions else replace(verdict, waived=again.waived)
         for text in verdict.differences:
             self.log.fault("compare", text)
         return verdict

@@ -76,6 +76,7 @@ def _rendered(finding: Finding) -> str:
             accuracy=accuracy_rows(finding, wrong) if wrong else [],
             clauses=clauses(finding),
             reference=reference_value(finding, wrong) if wrong and not case.fault else "",
+            waived=wrong and finding.verdict and finding.verdict.waived.get(wrong.output),
             arrays=whole_arrays(finding),
             bisections=finding.origin.bisection,
             explanations=list(map(str, finding.diagnosis.explanations)),

@@ -36,6 +36,10 @@ class Waiver:
     until: str = ""
     known: str = ""
 
+    def __str__(self) -> str:
+        """A sentence on the implementation, and the words of the standard."""
+        return f"It {self.claim}{self.known and f', see {self.known}'}. {self.clause}"
+
     def covers(self, op: Any, opset: int, types: Sequence[TensorType]) -> bool:
         """Whether the case applies to an operator instance with concrete input types."""
         if self.below and opset >= self.below:

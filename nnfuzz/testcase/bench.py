@@ -35,6 +35,7 @@ from nnfuzz.materialize.module import execute, tensors
 from nnfuzz.materialize.opsets import CALLED_DIRECT, is_called, opset_range
 from nnfuzz.operators.carriers import array
 from nnfuzz.operators.registry import OpRegistry
+from nnfuzz.operators.waiver import Waiver
 from nnfuzz.sandbox.forkserver import ForkClient
 from nnfuzz.sandbox.job import Job, Report, Service, does
 from nnfuzz.sandbox.sandbox import Sandbox
@@ -172,11 +173,14 @@ class CaseBench:
         bounds = replace(bounds, envelopes={n: bounds.envelopes[own] for n, own in first.items()})
         plain = judged(bounds, everything, groups.values())
         if arbiter := next(filter(_is_arbiter, outputs), None):
-            given = outputs[arbiter].items()
-            theirs = {name: a for name, a in given if self._trusts(graph, name, case.opset)}
+            theirs = {n: a for n, a in outputs[arbiter].items() if n in graph.outputs}
+            waivers = {name: self._waiver(graph, name, case.opset) for name in theirs}
+            waived = {name: str(waiver) for name, waiver in waivers.items() if waiver}
+            theirs = {name: a for name, a in theirs.items() if name not in waived}
             plain = without_contradicted(
                 plain, bounds.envelopes, outputs, arbiter, theirs, not strange(params)
             )
+            plain = replace(plain, waived=waived)
         explained = {
             target: explanation(own, graph, params, outputs[target], [m.output for m in wrong])
             for target, own in habits.items()
@@ -197,10 +201,8 @@ class CaseBench:
             habitual={t: tuple(sorted(ns)) for t, (own, ns) in explained.items() if ns and not own},
         )
 
-    def _trusts(self, graph: Graph, output: str, opset: int) -> bool:
-        """Whether no waiver concerns what onnx.reference computes for an output."""
-        if output not in graph.outputs:
-            return False
+    def _waiver(self, graph: Graph, output: str, opset: int) -> Waiver | None:
+        """The first waiver for what onnx.reference computes on the way to an output, if any is."""
         part = pruned(graph.values, graph.nodes, graph.inputs, graph.weights, [output])
         waivers = (
             waiver
@@ -209,7 +211,7 @@ class CaseBench:
                 node.op, opset, [part.type(name) for name in node.inputs]
             )
         )
-        return not any(waiver.implementation in (EVALUATOR, BODY) for waiver in waivers)
+        return next((w for w in waivers if w.implementation in (EVALUATOR, BODY)), None)
 
 
 def _is_arbiter(target: Target) -> bool:

@@ -26,11 +26,7 @@ SESSION = "session = ReferenceEvaluator(module)"
     [
         ('levels = ("O0", "O1")', "levels = ()", "at least one level"),
         ('return {"onnx": onnx.__version__}', "return {}", "version text"),
-        (
-            "names = session.output_names",
-            "names = session.output_names[:1]",
-            "output 'r' is missing",
-        ),
+        ("= session.output_names", "= session.output_names[:1]", "output 'r' is missing"),
         ("names, session.run", "names[::-1], session.run", "wrong order"),
         ("session.run(names, inputs)", "[[1.0]] * len(names)", "not a numpy array"),
         (

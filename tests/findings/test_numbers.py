@@ -45,13 +45,15 @@ def test_every_target_is_held_against_the_reference(finding_of):
     low, high = (outcome.target for outcome in finding.outcomes)
     rows = {PYTORCH: (0.5, 0.0, 0.0), low: (0.5, 1e-9, 0.25), high: ("nan",) * 3}
     told = Accuracy(0.5, {target: Distance(*row) for target, row in rows.items()})
-    verdict = replace(finding.verdict, accuracy={high: {"y": told}})
+    waived = {"y": "It negates. Tanh-13: tangent"}
+    verdict = replace(finding.verdict, accuracy={high: {"y": told}}, waived=waived)
     assert read(Verdict, as_json(verdict)) == verdict
     report = tracker_report(replace(finding, verdict=verdict))
     assert "| reference (float64) | `0.5` |" in report
     assert "| PyTorch (float32) | `0.5` | `0` | `0` |" in report
     assert "| planted O0 | `0.5` | `1e-09` | `0.25` |" in report
     assert "| planted O1 | `nan` | `nan` | `nan` |" in report
+    assert "for this element.\nIt negates. Tanh-13: tangent\n" in report
 
 
 def test_levels_are_told_only_where_there_are_several(finding_of):
