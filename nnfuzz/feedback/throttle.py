@@ -36,13 +36,11 @@ SIGNATURE_SHARE, EDGE_SHARE = 0.25, 0.1
 REFUSED_SHARE = 0.5
 """Share of the tests with an item that a compiler must refuse before the item is avoided: what an
 operator needs beside its dtypes, such as a constant operand, is refused in some of its tests."""
-SIGNIFICANT, NAMED = 20.0, 10.0
-"""The G statistics that one item in about 100,000 innocent ones reaches by chance, and one of the
-few of an operator that the words of a refusal name."""
+SIGNIFICANT, TOLD = 20.0, 10.0
+"""The G statistic that one item in about 100,000 innocent ones reaches by chance, and that of
+refusals: what a compiler states holds in every test."""
 REFUSALS = 3
-"""Refusals in the same words after which an item is avoided: a compiler that states a limit has it
-in every test.
-"""
+"""Refusals in the same words after which an item is avoided."""
 _WORD = re.compile(r"(?<!<)\b[A-Za-z_][\w.]*\b")
 REWRITTEN = ("rewrite", "spelling", "form")
 """Variations that apply rules (nnfuzz.vary.rewrite), which compilers may refuse as well."""
@@ -64,13 +62,6 @@ class _Group(NamedTuple):
     def enough(self, threshold: int) -> int:
         """The occurrences after which an item is avoided."""
         return min(threshold, REFUSALS) if self.refusal else threshold
-
-    def significant(self, item: SupportKey) -> float:
-        """The association that an item must have. Of a failure, properties are no cause."""
-        if item.is_property and not self.refusal:
-            return math.inf
-        operator = re.split(r"\[|->", item.operator)[0]
-        return NAMED if self.refusal and operator in self.name.split() else SIGNIFICANT
 
     def needed(self, item: SupportKey) -> float:
         """The share of an item's tests that must be in the group before the item is avoided."""
@@ -184,9 +175,11 @@ class Throttle:
         among = Counter(item for test in tests for item in asked.intersection(test.named))
         for group, failures in often.items():
             for item, failed in failures.items():
+                if item.is_property and not group.refusal:
+                    continue
                 if failed / among[item] >= group.needed(item):
                     associated = association(failed, among[item], bad[group], len(tests))
-                    if associated >= group.significant(item):
+                    if associated >= (TOLD if group.refusal else SIGNIFICANT):
                         yield _Suspect(item, group, failed, among[item], associated)
 
     def _avoidable(
