@@ -4,10 +4,9 @@ A campaign begins with what its adapter's table refuses, or with what the compil
 for many operators at once (nnfuzz.feedback.lacking): these claims hold until one of the signatures
 that they stand for ran or failed. Then it learns while it fuzzes. A test that ran shows that its
 signatures are supported. A test that met `unsupported` has those of its signatures probed that
-never ran; if the message names some of the operators, only theirs; and if it can mean only one
-signature, the test counts as a probe of that one. The questions follow from the tests of earlier
-epochs (nnfuzz.campaign.epochs), and a probe with a known answer is not run again: so the answers
-come to count at the same index, however long they take. There are at most
+never ran; if the message names some of the operators, only theirs. The questions follow from the
+tests of earlier epochs (nnfuzz.campaign.epochs), and a probe with a known answer is not run again:
+so the answers come to count at the same index, however long they take. There are at most
 `CampaignConfig.probes_before` of them.
 
 Exporters write operators in different ways, so keys name the exporter here. Where a backend refuses
@@ -35,7 +34,6 @@ from nnfuzz.feedback.support import (
     Support,
     VersionedKeys,
     answer_of,
-    telling_line,
     wider,
 )
 from nnfuzz.ir.support_key import SupportKey
@@ -222,22 +220,9 @@ class Prober:
     def _suspects(
         self, keys: Sequence[SupportKey], refusals: Sequence[str], names: Sequence[str]
     ) -> list[SupportKey]:
-        """The signatures of a refused test that may be the reason, since they never ran.
-
-        A refusal that names the operator of only one of the test's signatures is an answer on it.
-        """
-        meant = named_in(sorted(keys), refusals)
-        if len(meant) == 1:
-            self._apply_refusal(meant[0], refusals[0], names)
+        """The signatures of a refused test that may be the reason, since they never ran."""
         unknown = sorted({key for name in names for key in self.tables[name].undecided(keys)})
         return named_in(unknown, refusals) or unknown
-
-    def _apply_refusal(self, key: SupportKey, refusal: str, names: Sequence[str]) -> None:
-        """Records the refusal of a test whose only reason can be a signature."""
-        message = f"unsupported in a test: {telling_line(refusal)}"
-        for name in names:
-            if self.tables[name].undecided([key]):
-                self._apply(name, key, ProbeAnswer(UNSUPPORTED, message))
 
     # -- the tables for generation ------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from typing import NamedTuple
 from nnfuzz.backend.backtrace import normalise
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.feedback.support import telling_line
-from nnfuzz.ir.support_key import SupportKey, rule_key
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.materialize.opsets import exporter_of
 from nnfuzz.records.rows import AvoidedRow, TestRow
 from nnfuzz.triage.keys import EVERY_DTYPE
@@ -278,7 +278,7 @@ def _groups(test: TestRow) -> dict[_Group, str]:
 
 def _test(test: TestRow) -> _Test:
     parted = (name.partition(":") for name in test.variations)
-    rules = (rule_key(name) for kind, _, name in parted if kind in REWRITTEN)
+    rules = (f"{name}[rule]" for kind, _, name in parted if kind in REWRITTEN)
     items = tuple(dict.fromkeys(map(SupportKey.parse, (*test.items, *rules))))
     named = dict.fromkeys((*items, *(item.any_dtypes for item in items)))
     return _Test(exporter_of(test.exporter), items, tuple(named), _groups(test))

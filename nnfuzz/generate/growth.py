@@ -100,7 +100,7 @@ class Growth:
         """
         if self._empties and not op.takes_empty and any([t.is_empty for t in types]):
             return False
-        if self.config.avoid and self._avoided(op, types, self._edges_behind(op, plan, types)):
+        if self._avoided(op, types, self._edges_behind(op, plan, types)):
             return False
         constraints = _open(op.requires(*types))
         if constraints is None:
@@ -154,9 +154,7 @@ class Growth:
         if output.dtype is not wanted.dtype or output.rank != wanted.rank:
             return False
         equal = _open(a == b for a, b in zip(output.shape, wanted.shape))
-        if equal is None:
-            return False
-        if self.config.avoid and self._avoided(op, types, self._edges_before(op, target)):
+        if equal is None or self._avoided(op, types, self._edges_before(op, target)):
             return False
         derived = derive(op, types, [unread(t) for t in types])
         if derived is None:
@@ -364,8 +362,9 @@ class Growth:
 
     def _avoided(self, op: OpSpec, types: Sequence[TensorType], edges: Iterable[str]) -> bool:
         """Whether a new node has a property, or makes an edge, in `config.avoid`."""
-        keys = property_keys(op.name, op.attributes, types[0].rank)
-        return not self.config.avoid.isdisjoint((*keys, *edges))
+        avoid, rank = self.config.avoid, types[0].rank
+        keys = (*property_keys(op.name, op.attributes, rank), *edges) if avoid else ()
+        return not avoid.isdisjoint(keys)
 
     def _edges_behind(self, op: OpSpec, plan: Plan, types: Sequence[TensorType]) -> Iterator[str]:
         """The edges to a new node that reads existing values."""

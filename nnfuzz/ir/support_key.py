@@ -1,5 +1,6 @@
 """Keys of features that a compiler or exporter may not support: operators with dtypes, edges (two
-operators, one reading the other's result), and properties of a node, such as "Pad[mode=wrap]"."""
+operators, one reading the other's result), and properties of a node, such as "Pad[mode=wrap]", or
+rules by which a model was rewritten, such as "function[rule]"."""
 
 from __future__ import annotations
 
@@ -27,24 +28,16 @@ def edge_keys(graph: GraphView) -> tuple[str, ...]:
     return tuple(dict.fromkeys(keys))
 
 
-ANY = "any"
-
-
 def property_keys(operator: str, attributes: Mapping[str, object], rank: int) -> list[str]:
     """The keys of a node's modes and flags, and of the rank of its first input, which is a key of
     any operator as well.
     """
     modes = (f"{k}={v}" for k, v in attributes.items() if isinstance(v, bool) or _is_word(v))
-    return [f"{op}[rank={rank}]" for op in (ANY, operator)] + [f"{operator}[{m}]" for m in modes]
+    return [f"{op}[rank={rank}]" for op in ("any", operator)] + [f"{operator}[{m}]" for m in modes]
 
 
 def _is_word(value: object) -> bool:
     return isinstance(value, str) and value.isidentifier()
-
-
-def rule_key(name: str) -> str:
-    """The key of a rule by which models are rewritten, such as "function[rule]"."""
-    return f"{name}[rule]"
 
 
 def properties(graph: GraphView) -> tuple[str, ...]:

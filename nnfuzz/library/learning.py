@@ -89,11 +89,9 @@ def model_of(folder: Path) -> tuple[onnx.ModelProto, Mapping[str, np.ndarray]]:
         raise NotReduced("there is no finding.json, and no MODEL and INPUTS in the script")
     text, inputs = (_value(values[name]) for name in ("MODEL", "INPUTS"))
     try:
-        model = parser.parse_model(text)
+        return parser.parse_model(text), inputs
     except parser.ParseError as error:
         raise NotReduced(f"MODEL of the script cannot be parsed: {error}") from error
-    listed = isinstance(inputs, list)
-    return model, dict(zip((i.name for i in model.graph.input), inputs)) if listed else inputs
 
 
 CONSTRUCTORS = ("array", "arange", "ones", "zeros", "full")

@@ -178,7 +178,7 @@ class Recorder:
         return sorted(self._ignored.hashes)
 
     def findings(self) -> list[FindingRow]:
-        """As Store.findings, but from memory and without `by_levels`."""
+        """As Store.findings, but from memory."""
         if self._listed is None:
             rows = merged(self.rows.values(), self.reductions, self.suspects)
             self._listed = by_value(self.suspicions().merged(rows))

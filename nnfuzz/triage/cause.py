@@ -73,8 +73,6 @@ from nnfuzz.triage.signature import (
 _NUMBERS = ("value", "nonfinite")
 _TYPES = ("shape", "dtype")
 _CASTS = ("Cast", "CastLike")
-TYPED = "typed_data"
-"""The rule by which a constant's elements stand in a field for their dtype."""
 _SUMS = "Reduce"
 _FAMILIES = (_SUMS,)
 """What the names of operators begin with that differ by one function inside of the same loop, and
@@ -234,16 +232,13 @@ def written_rules(failure: Failure) -> list[str]:
 
 def _written(failure: Failure, graph: GraphView, operator: str) -> dict[str, object]:
     """Parts of a failure that takes another file. What is read wrongly makes any operator compute
-    wrong values, or raise while it runs; elements that are typed are read by code of their dtype.
+    wrong values, or raise while it runs.
     """
-    dtypes = graph.dtypes
     if failure.stage in (Stage.EXECUTE, Stage.COMPARE):
-        typed = TYPED in rules_of(failure.targets[0].form)
-        read = sorted({dtypes[name] for name in graph.weights}) if typed else None
         gone = (*_ERROR, "signal", "levels", "others", "varies")
-        return dict.fromkeys(gone) | {"wrong": "number", "dtypes": read}
-    message = message_of(failure.signature.details)
-    general = general_message(message, {*dtypes.values()}, _operators(graph, operator))
+        return dict.fromkeys(gone) | {"wrong": "number"}
+    message, dtypes = message_of(failure.signature.details), {*graph.dtypes.values()}
+    general = general_message(message, dtypes, _operators(graph, operator))
     return _said(general) | {"frames": None}
 
 

@@ -183,11 +183,11 @@ def test_a_suspect_is_asked_and_reduced_if_it_has_another_cause(tmp_path):
 
 
 def test_the_lowest_index_stands_for_all():
-    rows = [row("a", 7, by_levels={"O1": 1}), row("b", 3, by_levels={"O1": 2, "O0,O1": 1})]
+    rows = [row("a", 7), row("b", 3)]
     reductions = {s: ReductionRow(s, "r", f"wrong {s}", "Add", {}, 9, 1) for s in "ab"}
     (found,) = merged([*rows, row("c", 9)][:2], reductions)
     assert (found.signature, found.duplicates, found.title) == ("b", ("a",), "wrong b")
-    assert found.by_levels == {"O1": 3, "O0,O1": 1} and found.nodes == (9, 1)
+    assert found.nodes == (9, 1)
     assert len(merged([*rows, row("c", 9)], reductions)) == 2
     assert [r.signature for r in merged(rows, {})] == ["b", "a"]
 

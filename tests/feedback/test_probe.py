@@ -149,21 +149,6 @@ def test_operators_that_the_message_names_are_probed_alone(prober):
     assert [prober.next().key, prober.next()] == [KEYS[0], None]
 
 
-def test_refusals_of_the_campaign_are_answers(prober):
-    """A test counts where its refusal can mean one signature only, and one that ran is none."""
-    no_add = test(("unsupported", "no Add"), signatures=SIGNATURES[:1])
-    assert prober.learn([no_add] * (INSTANCES - 1), 16) == 1
-    answer(prober, NO)
-    assert prober.refused().keys() == {KEYS[0]} and prober.idle and prober.spent == 1
-    prober.learn([test(("unsupported", "no Add"), signatures=SIGNATURES)] * INSTANCES, 32)
-    assert prober.refused().keys() == {KEYS[0]}
-    prober.learn([test(("unsupported", "no kernel"), signatures=SIGNATURES[1:2])] * INSTANCES, 32)
-    assert prober.refused().keys() == {KEYS[0]}
-    no_where = test(("unsupported", "no Where"), signatures=SIGNATURES[2:])
-    assert prober.learn([no_where] * INSTANCES, 32) == 0
-    assert prober.refused()[KEYS[2]] == "toy: unsupported in a test: no Where"
-
-
 def test_what_an_exporter_does_not_write_is_probed():
     torchscript = [key(signature, "torchscript") for signature in SIGNATURES]
     prober = prober_of([*KEYS, *torchscript])

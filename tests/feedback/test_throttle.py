@@ -129,30 +129,25 @@ def test_what_a_compiler_refuses_in_most_tests_is_avoided():
 
 
 def test_what_is_refused_as_one_exporter_writes_it_is_avoided_with_it_alone():
-    written = [replace(t, exporter="dynamo") for t in refused(3, chain("Exp"), "no such pads")]
-    others = [replace(t, exporter="dynamo") for t in observed(40, chain("Abs", "Relu"))]
-    some = written + others + observed(20, chain("Exp"))
+    written = refused(3, chain("Exp"), "no such pads") + observed(40, chain("Abs", "Relu"))
+    some = [replace(t, exporter="dynamo") for t in written] + observed(20, chain("Exp"))
     assert items(throttle().learn(some)) == ["dynamo:" + EXP]
 
 
 def test_a_mode_or_a_rule_is_avoided_where_it_is_what_is_refused():
-    def padding(**chosen):
+    def padding(mode):
         made = chain("Abs", "Relu")
-        return replace(made, nodes=(replace(made.nodes[0], attributes=chosen), made.nodes[1]))
+        return replace(made, nodes=(replace(made.nodes[0], attributes={"mode": mode}),))
 
-    def told(count, graph, words="", **fields):
-        made = refused(count, graph, words) if words else observed(count, graph)
-        own = [replace(t, **fields) for t in made]
-        return [replace(t, items=(*t.items, *properties(graph))) for t in own]
+    def having(tests, graph):
+        return [replace(t, items=(*t.items, *properties(graph))) for t in tests]
 
-    some = told(3, padding(mode="wrap"), "padding by wrap is unheard of")
-    some += told(60, padding(mode="edge"))
+    some = having(refused(3, padding("wrap"), "padding by wrap is unheard of"), padding("wrap"))
+    some += having(observed(60, padding("edge")), padding("edge"))
     assert items(throttle().learn(some)) == ["Abs[mode=wrap]"]
-    named = told(3, chain("Exp"), "no function 'local.part_3'", variations=("form:function",))
-    some = [*named, *told(60, chain("Exp", "Abs"))]
-    assert items(throttle().learn(some)) == ["function[rule]"]
-    wrong = [replace(t, outcomes={}, failures={"a": WRONG}) for t in named]
-    assert throttle().learn(wrong + told(60, chain("Exp", "Abs"))) == []
+    named = refused(3, chain("Exp"), "no function 'local.part_3'")
+    named = [replace(t, variations=("form:function",)) for t in named]
+    assert items(throttle().learn(named + observed(60, chain("Exp")))) == ["function[rule]"]
 
 
 def test_nothing_is_avoided_without_a_threshold():

@@ -95,25 +95,17 @@ def test_a_file_that_is_read_wrongly_is_one_cause_for_all_operators():
     for form in ("direct", "direct+operand_as_input#1", "direct+unheard_of#1"):
         assert mismatch(single("Relu"), form=form) != mismatch(single("Conv"), form=form)
 
-    def typed(dtype):
-        made = single("Relu", dtype)
-        return mismatch(replace(made, inputs=(), weights=("x",)), form="direct+typed_data#1")
-
-    assert typed("float16") != typed("int64")
-
 
 def test_what_another_compiler_says_of_generated_code_is_one_cause():
-    def written(op, said, file="gen-1f", name="v3"):
-        log = f"c++ {file}.cpp: exit status 1\n{file}.cpp: In function 'run':\n"
-        log += f"{file}.cpp:7:12: error: {said}\n/tmp/{file}/tile.h:9:1: note: declared here"
-        return error(single(op), log.replace("NAME", name))
+    def written(op, said, file="gen-1f"):
+        log = (
+            f"c++ {file}.cpp: exit status 1\n{file}.cpp:7:12: error: {said}\n{file}.h:9:1: note: x"
+        )
+        return error(single(op), log)
 
-    twice = "redeclaration of 'auto NAME_14'"
-    one = written("Split", twice)
-    assert one == written("TopK", twice.replace("14", "3"), "gen-x9", "/Split_output_0")
+    one = written("Split", "redeclaration of 'auto v3_14'")
+    assert one == written("TopK", "redeclaration of 'auto /Split_output_0_3'", "gen-x9")
     assert one != written("Split", "'class Tile<bool, 2>' has no member named 'mask'")
-    own = "kernel.cpp:7: error: {} rows"
-    assert error(single("Split"), own) != error(single("TopK"), own)
 
 
 def test_a_native_function_is_called_at_import_or_later():

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
 from nnfuzz.generate.catalog import Catalog
-from nnfuzz.ir.support_key import operators_in, rule_key
+from nnfuzz.ir.support_key import operators_in
 from nnfuzz.materialize.older import CHANGED
 from nnfuzz.materialize.opsets import once
 from nnfuzz.vary.rewrite.draft import Kind
@@ -46,7 +46,7 @@ class Rewritten(Variation):
     def __init__(self, config: CaseConfig, catalog: Catalog) -> None:
         super().__init__(config, catalog)
         gone = (*_refused(catalog, config.refused), *config.unrewritten)
-        names = [n for n in of_kinds(*self.admitted_kinds()) if rule_key(n) not in config.avoid]
+        names = [n for n in of_kinds(*self.admitted_kinds()) if f"{n}[rule]" not in config.avoid]
         self.rules = [name for name in names if not any(needs(RULES[name], f) for f in gone)]
 
     def admitted_kinds(self) -> Collection[Kind]:

@@ -21,9 +21,7 @@ def some(count: int = 50) -> torch.Tensor:
 
 
 def shifted(grid: Grid, codes: np.ndarray) -> np.ndarray:
-    """Codes minus the zero point, in float64."""
-    zero = 0.0 if grid.zero is None else grid.spread(grid.zero, codes.shape)
-    return codes.astype(np.float64) - zero
+    return codes - (0.0 if grid.zero is None else np.float64(grid.spread(grid.zero, codes.shape)))
 
 
 @pytest.mark.parametrize("to", [*CODES, DType.FLOAT8_E4M3FN])
