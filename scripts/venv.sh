@@ -4,6 +4,7 @@ cd "$(dirname "$0")/.." || exit 3
 if [ ! -e .venv/.ready ] || [ pyproject.toml -nt .venv/.ready ]; then
     echo "nnfuzz: setting up .venv (once; a few minutes, mostly downloads)" >&2
     "${PYTHON:-python3}" -m venv .venv || exit 3
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' || exit 3
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -e '.[dev]' || exit 3
+    .venv/bin/python -m compileall -q -j 0 .venv/lib >/dev/null 2>&1 # on all cores, which pip does not
     touch .venv/.ready
 fi
