@@ -54,6 +54,8 @@ _SHAPE_OF = re.compile(rf"(?<![\w.<])N\s*,\s*(?=(?:{_DTYPE.pattern})(?!\w))")
 _KEPT = re.compile(
     r"[A-Z][A-Za-z]*(?:[1-3]d)?|\w+(?:\.\w+)+|[a-z]+"  # operator types, intrinsics, key words
 )
+_DECLARED = re.compile(r"( )(?:<name>|[\w/.:]*)_\d+(?!\S)")
+"""A numbered name behind a word, in quoted code."""
 _WORD = re.compile(r"[a-z]{3,}")
 """A name that is a word of English as well: one only where it is quoted or given as a value."""
 _COPY = r"(?:[_/.$]\w+)*"
@@ -108,7 +110,7 @@ def _without_names(text: str, names: Collection[str]) -> str:
 
 
 def _quoted(match: re.Match[str]) -> str:
-    inside = match.group(1)
+    inside = _DECLARED.sub(r"\1<name>", match.group(1))
     if " " in inside or _DTYPE.fullmatch(inside) or re.fullmatch(r"tensor\(\w+\)", inside):
         return f"'{inside}'"
     if len(inside) > 1 and _KEPT.fullmatch(inside):

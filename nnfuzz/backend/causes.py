@@ -45,6 +45,11 @@ _NUMBERED = re.compile(r"\s*\d+:\s+")
 _UNWRAPPED = re.compile(r"called `\w+::\w+\(\)` on an? `\w+` value: (.*)$", re.DOTALL)
 _QUOTED = re.compile(r'(?:\(|: )"((?:[^"\\]|\\.)*)"')
 _FIELDS = re.compile(r"\b([A-Z]\w*) \{ [a-z_]\w*: .*\}")
+_ARRAY = re.compile(
+    r"\[[^a-zA-Z]*\](?=, shape=\[), shape=\[.*?\], strides=\[.*?\], layout=\w+ \(\w+\)"
+    r"(?:, (?:const|dynamic) ndim=\d+)?"
+)
+"""An array as Rust's ndarray prints it, with its elements."""
 _ENDS = re.compile(r"\s*$|note: |Aborted\b|.*\bpanicked at |terminate called |exit status \d")
 _LEVELS = r"(?:\[?[\d:.,/TZ -]{5,}\]?[ -]*)?(?:\d+ - )?[\[(]?"
 _REMARK = re.compile(
@@ -173,8 +178,8 @@ def _reason(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _undumped(text: str) -> str:
-    """Without the fields of data structures that Rust prints."""
-    return _FIELDS.sub(r"\1", _unwrapped(text.strip("\n")))
+    """Without the fields of data structures and the elements of arrays that Rust prints."""
+    return _FIELDS.sub(r"\1", _ARRAY.sub("[...]", _unwrapped(text.strip("\n"))))
 
 
 def _unwrapped(text: str) -> str:

@@ -165,6 +165,14 @@ _DEATH = re.compile(r"^(?:segmentation fault|bus error|illegal instruction)\b", 
 _SUMMARY = re.compile(r"^\W*summary\b", re.IGNORECASE)
 _QUOTES_NODES = re.compile(r"\[\d+\]:\w|\) -> \(|^\[\w+\] ")
 """Operands with their types, results, a stage in brackets: parts of the model, not the fault."""
+_DIAGNOSTIC = re.compile(
+    r"^\S+\.(?:c|cc|cpp|cxx|cu|cuh|h|hpp|hip|cl|metal|o|rs)"
+    r"(?:(?::\d+:\d+|\(\d+(?:,\d+)?\)): (?:fatal )?error(?: \w+)?: (?P<said>.+)"
+    r"|:\(\S+\): (?P<linked>undefined .+))$"
+)
+"""What C and C++ compilers and linkers say of a source, with line and column."""
+GENERATED = "generated code"
+"""The location of a fault that another compiler finds in what a compiler has written."""
 FEWEST_WORDS = 3
 """The fewest words of a statement: fewer are a name or a value."""
 MOST_LINES = 6
@@ -226,10 +234,18 @@ def _paragraphs(message: str) -> list[str]:
     return [part for part in listed if _stated(part)] or [message]
 
 
+def _diagnosed(message: str) -> str:
+    """The first thing that another compiler says of generated code; "" if it says nothing."""
+    found = filter(None, map(_DIAGNOSTIC.match, _lines(message)))
+    return next((match["said"] or match["linked"] for match in found), "")
+
+
 def stated_cause(message: str) -> str:
     """The statement of a message, in one line: lines that only lead to it, quote a module or point
     elsewhere are left out, unless nothing else is there.
     """
+    if said := _diagnosed(message):
+        return said
     lines = _lines(message)
     causes = _stated(message) or [line for line in lines if not _DUMP.search(line)][-1:]
     # How often a statement occurs, with other numbers perhaps, is chance.
@@ -307,6 +323,8 @@ def _kind(error: CompilerError, subject: str) -> ComplaintKind:
 
 def _location(message: str) -> str:
     """The last source file in a message: the innermost place of a chain of C++ exceptions."""
+    if _diagnosed(message):
+        return GENERATED
     places = _PLACE.findall(message)
     return places[-1] if places else ""
 

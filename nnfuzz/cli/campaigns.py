@@ -295,8 +295,7 @@ def known_failures(path: Path, registry: BackendRegistry) -> list[str]:
     except Unreadable as error:
         raise ConfigError(
             f"--known {error}: name a finding's or campaign's folder, its summary.json, a "
-            "ledger, or a text file with a signature or a pattern such as backend=tvm operator=Pow "
-            "in each line"
+            "ledger, or a text file with a signature in each line"
         ) from error
 
 

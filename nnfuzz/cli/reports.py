@@ -134,8 +134,6 @@ def report_campaign(
         for row, name in zip(result.findings, test_names(result.findings))
     ]
     notes = [f"{counted(s.known, 'occurrence')} of known failures"] if s.known else []
-    if (unseen := s.known_unseen) and not config.case.seed_models:  # of these, few models occur
-        notes.append(f"{counted(len(unseen), 'known failure')} never occurred (summary.json)")
     notes += [f"{counted(s.faults, 'fault')} of nnfuzz itself"] if s.faults else []
     suite = f"nnfuzz fuzz {names}"
     write_reports([ran, *results], suite, f"{suite}: {what}", notes, junit, summary_md)

@@ -274,7 +274,7 @@ class VersionedKeys:
 
     def _of_item(self, item: str, made_by: str) -> SupportKey | None:
         parsed = SupportKey.parse(item)
-        if parsed.is_edge:
+        if not parsed.is_signature:
             return None
         if (item, made_by) not in self._known:
             key = self._versioned(parsed, made_by)

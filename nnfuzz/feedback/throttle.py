@@ -16,6 +16,7 @@ is a function of the tests of earlier epochs, in the order of their indexes.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,8 +36,14 @@ SIGNATURE_SHARE, EDGE_SHARE = 0.25, 0.1
 REFUSED_SHARE = 0.5
 """Share of the tests with an item that a compiler must refuse before the item is avoided: what an
 operator needs beside its dtypes, such as a constant operand, is refused in some of its tests."""
-SIGNIFICANT = 20.0
-"""The G statistic that one item in about 100,000 innocent ones reaches by chance."""
+SIGNIFICANT, TOLD = 20.0, 10.0
+"""The G statistic that one item in about 100,000 innocent ones reaches by chance, and that of
+refusals: what a compiler states holds in every test."""
+REFUSALS = 3
+"""Refusals in the same words after which an item is avoided."""
+_WORD = re.compile(r"(?<!<)\b[A-Za-z_][\w.]*\b")
+REWRITTEN = ("rewrite", "spelling", "form")
+"""Variations that apply rules (nnfuzz.vary.rewrite), which compilers may refuse as well."""
 LATEST = 5000  # tests that are counted
 
 
@@ -44,12 +51,17 @@ class _Group(NamedTuple):
     """Failures of one signature, failures of one kind ("BACKEND KIND STAGE"), or refusals of one
     compiler in the same words.
 
-    exporter: the one that failed; empty where a compiler did. refusal: whether it is a refusal.
+    exporter: the one that failed, or whose models are refused; empty for those of all. refusal:
+    whether it is a refusal.
     """
 
     exporter: str
     name: str
     refusal: bool = False
+
+    def enough(self, threshold: int) -> int:
+        """The occurrences after which an item is avoided."""
+        return min(threshold, REFUSALS) if self.refusal else threshold
 
     def needed(self, item: SupportKey) -> float:
         """The share of an item's tests that must be in the group before the item is avoided."""
@@ -86,9 +98,10 @@ class _Suspect:
         return self.item.with_exporter(self.group.exporter)
 
     @property
-    def order(self) -> tuple[float, float, SupportKey, _Group]:
-        """Sorts the strongest association first."""
-        return -self.association, -self.failed / self.tests, self.key, self.group
+    def order(self) -> tuple[float, float, bool, SupportKey, _Group]:
+        """Sorts the strongest association first, and what holds for all exporters."""
+        share = self.failed / self.tests
+        return -self.association, -share, bool(self.group.exporter), self.key, self.group
 
 
 class Throttle:
@@ -125,7 +138,7 @@ class Throttle:
         """The item most associated with failing in one way: all its dtypes where enough fail."""
         tests = self._restrained()
         counts = Counter(group for test in tests for group in test.groups)
-        due = sorted(group for group, count in counts.items() if count >= self.threshold)
+        due = sorted(g for g, count in counts.items() if count >= g.enough(self.threshold))
         suspects: list[_Suspect] = []
         for exporter in sorted({group.exporter for group in due}):
             among = [test for test in tests if exporter in ("", test.exporter)]
@@ -156,14 +169,17 @@ class Throttle:
         often: dict[_Group, dict[SupportKey, int]] = {}
         for group in groups:
             counts = Counter(i for test in tests if group in test.groups for i in test.named)
-            often[group] = {item: n for item, n in counts.items() if n >= self.threshold}
+            least = group.enough(self.threshold)
+            often[group] = {item: n for item, n in counts.items() if n >= least}
         asked = set().union(*often.values())
         among = Counter(item for test in tests for item in asked.intersection(test.named))
         for group, failures in often.items():
             for item, failed in failures.items():
+                if item.is_property and not group.refusal:
+                    continue
                 if failed / among[item] >= group.needed(item):
                     associated = association(failed, among[item], bad[group], len(tests))
-                    if associated >= SIGNIFICANT:
+                    if associated >= (TOLD if group.refusal else SIGNIFICANT):
                         yield _Suspect(item, group, failed, among[item], associated)
 
     def _avoidable(
@@ -207,7 +223,7 @@ class Throttle:
     def _admissible(self, item: SupportKey, without: Collection[SupportKey]) -> bool:
         """Whether something is left to generate without it; exporters do not count."""
         gone = {key.signature for key in (*self._rows, *without, item)}
-        return item.is_edge or bool(self._keys - gone)
+        return not item.is_signature or bool(self._keys - gone)
 
 
 def by_operator(rows: Iterable[AvoidedRow]) -> dict[str, AvoidedRow]:
@@ -239,6 +255,12 @@ def association(failed: int, with_item: int, bad: int, tests: int) -> float:
     return 2 * sum(count * math.log(count / expected) for count, expected in table if count)
 
 
+def _stated(line: str) -> str:
+    """The words of a refusal without dtypes, numbers and numbered names, which models differ in."""
+    text = general_message(normalise(line), EVERY_DTYPE, ())
+    return " ".join(word for word in _WORD.findall(text) if not word.endswith("N"))
+
+
 def _groups(test: TestRow) -> dict[_Group, str]:
     """The groups that a test belongs to, each with the last of its signatures or refusals."""
     groups: dict[_Group, str] = {}
@@ -248,13 +270,15 @@ def _groups(test: TestRow) -> dict[_Group, str]:
     for backend, levels in test.outcomes.items():
         for outcome in levels.values():
             if outcome.kind == OutcomeKind.UNSUPPORTED:
-                line = normalise(telling_line(outcome.message))
-                words = f"{backend}: {general_message(line, EVERY_DTYPE, ())}"
-                groups[_Group("", words, refusal=True)] = words
+                words = f"{backend}: {_stated(telling_line(outcome.message))}"
+                writer = exporter_of(test.exporter)
+                groups |= {_Group(by, words, refusal=True): words for by in ("", writer)}
     return groups
 
 
 def _test(test: TestRow) -> _Test:
-    items = tuple(dict.fromkeys(map(SupportKey.parse, test.items)))
+    parted = (name.partition(":") for name in test.variations)
+    rules = (f"{name}[rule]" for kind, _, name in parted if kind in REWRITTEN)
+    items = tuple(dict.fromkeys(map(SupportKey.parse, (*test.items, *rules))))
     named = dict.fromkeys((*items, *(item.any_dtypes for item in items)))
     return _Test(exporter_of(test.exporter), items, tuple(named), _groups(test))

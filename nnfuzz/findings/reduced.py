@@ -38,7 +38,7 @@ from nnfuzz.reduction.case import CaseReduction, Problem, ReduceConfig, reduce_c
 from nnfuzz.reduction.experiments import CONSTANT, healed
 from nnfuzz.reduction.trials import Servers
 from nnfuzz.testcase.client import ProducerClient, ProducerError
-from nnfuzz.triage.cause import Cause, Symptoms
+from nnfuzz.triage.cause import Cause, Symptoms, written_rules
 from nnfuzz.triage.headline import only_at, operators_text, raising_line, sentence, wrong_in_words
 from nnfuzz.triage.keys import Key, KeyKind, KnownFailures, error_keys, unread_keys
 from nnfuzz.triage.mismatch import largest_operand
@@ -137,6 +137,8 @@ def with_title(reduced: Finding) -> Finding:
             cause[cause.rfind(" (") + 2 : -1] if cause[-1] == ")" else "",
         )
     cause = cause.removeprefix(f"{operators.rpartition(' ')[2]}: ")
+    if rules := written_rules(failure):
+        cause += f", only with {' and '.join(rules)}".replace("_", " ")
     passes = tuple(map(str, (reduced.localisation or {}).get("passes", ())))
     text = sentence(parts["backend"], cause, where, operators, passes)
     return replace(
@@ -334,10 +336,13 @@ def symptoms_of(finding: Finding, registry: BackendRegistry) -> Symptoms:
 
 def keys_of(finding: Finding, cause: Cause, symptoms: Symptoms) -> frozenset[Key]:
     """The keys of a finding's cause."""
-    keys = {Key(KeyKind.CAUSE, cause.hash), *finding.diagnosis.keys}
+    own = {Key(KeyKind.CAUSE, cause.hash)}
+    keys = own | {*finding.diagnosis.keys}
     if cause.hash != cause.own:
         return frozenset(keys)
     failure, parts, graph = finding.failure, cause.parts, cause.graph
+    if "rules" in parts and "message" not in parts:
+        return frozenset(own)  # what heals the operator does so since the file is another one
     keys |= {Key(KeyKind.HABIT, f"{failure.compiler} {habit}") for habit in parts.get(HABITS, ())}
     if "message" in parts:
         first = next((o for o in finding.outcomes if o.target in failure.targets), None)

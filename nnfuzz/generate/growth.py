@@ -16,7 +16,7 @@ from nnfuzz.generate.novelty import Vertex, vertex
 from nnfuzz.generate.values import FREE, Kind, Placeholder, Plan, TypedNames, placeholders
 from nnfuzz.ir.expr import Bool, Expr, Int, IntExpr, Var, evaluate, variables
 from nnfuzz.ir.graph import Graph, Node, Value
-from nnfuzz.ir.support_key import edge_key
+from nnfuzz.ir.support_key import edge_key, property_keys
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.operator import OpSpec
 from nnfuzz.solve.store import ConstraintStore
@@ -100,7 +100,7 @@ class Growth:
         """
         if self._empties and not op.takes_empty and any([t.is_empty for t in types]):
             return False
-        if self.config.avoid and self._avoided_behind(op, plan, types):
+        if self._avoided(op, types, self._edges_behind(op, plan, types)):
             return False
         constraints = _open(op.requires(*types))
         if constraints is None:
@@ -154,7 +154,7 @@ class Growth:
         if output.dtype is not wanted.dtype or output.rank != wanted.rank:
             return False
         equal = _open(a == b for a, b in zip(output.shape, wanted.shape))
-        if equal is None or (self.config.avoid and self._avoided_before(op, target)):
+        if equal is None or self._avoided(op, types, self._edges_before(op, target)):
             return False
         derived = derive(op, types, [unread(t) for t in types])
         if derived is None:
@@ -358,23 +358,25 @@ class Growth:
             self.makers[name] = op.name
             self.loose.add(name, _kind(type_))
 
-    # -- edges to keep away from --------------------------------------------------------------
+    # -- what to keep away from --------------------------------------------------------------
 
-    def _avoided_behind(self, op: OpSpec, plan: Plan, types: Sequence[TensorType]) -> bool:
-        """Whether a new node that reads existing values would create an edge in `config.avoid`."""
-        return any(
-            edge_key(self.makers[p], op.name, t.dtype.value) in self.config.avoid
-            for p, t in zip(plan, types)
-            if isinstance(p, str) and p in self.makers
-        )
+    def _avoided(self, op: OpSpec, types: Sequence[TensorType], edges: Iterable[str]) -> bool:
+        """Whether a new node has a property, or makes an edge, in `config.avoid`."""
+        avoid, rank = self.config.avoid, types[0].rank
+        keys = (*property_keys(op.name, op.attributes, rank), *edges) if avoid else ()
+        return not avoid.isdisjoint(keys)
 
-    def _avoided_before(self, op: OpSpec, target: str) -> bool:
-        """Whether computing a placeholder by `op` would create an edge in `config.avoid`."""
+    def _edges_behind(self, op: OpSpec, plan: Plan, types: Sequence[TensorType]) -> Iterator[str]:
+        """The edges to a new node that reads existing values."""
+        for p, t in zip(plan, types):
+            if isinstance(p, str) and p in self.makers:
+                yield edge_key(self.makers[p], op.name, t.dtype.value)
+
+    def _edges_before(self, op: OpSpec, target: str) -> Iterator[str]:
+        """The edges from a new node that computes a placeholder."""
         dtype = self.graph.type(target).dtype.value
-        return any(
-            edge_key(op.name, node.op.name, dtype) in self.config.avoid
-            for _, node in self._readers.get(target, ())
-        )
+        for _, node in self._readers.get(target, ()):
+            yield edge_key(op.name, node.op.name, dtype)
 
     # -- numbers ------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from nnfuzz.generate.engine import Direct, Generated, Kept
 from nnfuzz.generate.moves import GraphGrower
 from nnfuzz.generate.turns import CoverageTarget, MotifTurn
 from nnfuzz.ir.graph import Graph, Node, Value, pruned
-from nnfuzz.ir.support_key import edge_key
+from nnfuzz.ir.support_key import is_avoided
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.operator import OpSpec
@@ -81,7 +81,7 @@ class _Change:
         )
         for _ in range(TRIES):
             found = self.draw.choice(ways)()
-            if found is not None and not self._avoided(found):
+            if found is not None and not is_avoided(found.view(), self.config.avoid):
                 self.graph = found
                 return
 
@@ -243,18 +243,6 @@ class _Change:
             return None
         found.prescribed = {n: r for n, r in old.prescribed.items() if n in found.values}
         return found
-
-    def _avoided(self, graph: Graph) -> bool:
-        """Whether the graph has an edge that the configuration excludes."""
-        if not self.config.avoid:
-            return False
-        makers = {name: node.op.name for node in graph.nodes for name in node.outputs}
-        return any(
-            edge_key(makers[n], node.op.name, graph.type(n).dtype.value) in self.config.avoid
-            for node in graph.nodes
-            for n in node.inputs
-            if n in makers
-        )
 
 
 def _same_type(old: Graph, new: Graph, name: str) -> bool:

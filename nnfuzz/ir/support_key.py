@@ -1,9 +1,10 @@
-"""Keys of features that a compiler or exporter may not support: operators with dtypes, and edges
-(two operators, one reading the other's result)."""
+"""Keys of features that a compiler or exporter may not support: operators with dtypes, edges (two
+operators, one reading the other's result), and properties of a node, such as "Pad[mode=wrap]", or
+rules by which a model was rewritten, such as "function[rule]"."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property, lru_cache
 
 from nnfuzz.ir.view import GraphView
@@ -27,8 +28,33 @@ def edge_keys(graph: GraphView) -> tuple[str, ...]:
     return tuple(dict.fromkeys(keys))
 
 
+def property_keys(operator: str, attributes: Mapping[str, object], rank: int) -> list[str]:
+    """The keys of a node's modes and flags, and of the rank of its first input, which is a key of
+    any operator as well.
+    """
+    modes = (f"{k}={v}" for k, v in attributes.items() if isinstance(v, bool) or _is_word(v))
+    return [f"{op}[rank={rank}]" for op in ("any", operator)] + [f"{operator}[{m}]" for m in modes]
+
+
+def _is_word(value: object) -> bool:
+    return isinstance(value, str) and value.isidentifier()
+
+
+def properties(graph: GraphView) -> tuple[str, ...]:
+    """The keys of the properties of a graph's nodes, each once, in topological order."""
+    ranks = {value.name: len(value.shape) for value in graph.values}
+    read = ((node, ranks[name]) for node in graph.nodes for name in node.inputs[:1])
+    every = (property_keys(node.op, node.attributes, rank) for node, rank in read)
+    return tuple(dict.fromkeys(key for keys in every for key in keys))
+
+
+def is_avoided(graph: GraphView, avoid: Collection[str]) -> bool:
+    """Whether a concrete graph has an edge or a property of these keys."""
+    return bool(avoid) and any(key in avoid for key in (*edge_keys(graph), *properties(graph)))
+
+
 class SupportKey(str):
-    """An operator with dtypes, or an edge between two operators, for one exporter or all.
+    """An operator with dtypes, an edge or a property, for one exporter or all.
 
     A key is a plain string such as "direct:Add(float16)->float16", since a campaign looks up
     thousands of keys per test. exporter: "" for all exporters. operator: its name; "Relu->Conv" for
@@ -76,6 +102,15 @@ class SupportKey(str):
     def is_edge(self) -> bool:
         """Whether the key names an edge, not a single operator."""
         return "->" in self.operator
+
+    @property
+    def is_property(self) -> bool:
+        """Whether the key names a property of an operator's nodes."""
+        return self.operator.endswith("]")
+
+    @property
+    def is_signature(self) -> bool:
+        return not (self.is_edge or self.is_property)
 
     def with_exporter(self, exporter: str) -> SupportKey:
         """The same key for one exporter; "" means all."""

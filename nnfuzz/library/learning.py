@@ -95,7 +95,7 @@ def model_of(folder: Path) -> tuple[onnx.ModelProto, Mapping[str, np.ndarray]]:
 
 
 CONSTRUCTORS = ("array", "arange", "ones", "zeros", "full")
-"""The functions of NumPy that may make INPUTS, beside the method `reshape`."""
+"""The functions of NumPy that may make INPUTS, beside the methods `reshape` and `view`."""
 
 
 def _value(node: ast.expr) -> Any:
@@ -114,8 +114,8 @@ def _value(node: ast.expr) -> Any:
         case ast.Call(ast.Attribute(ast.Name("np"), name), given, named) if name in CONSTRUCTORS:
             options = {own.arg: _value(own.value) for own in named if own.arg}
             return getattr(np, name)(*map(_value, given), **options)
-        case ast.Call(ast.Attribute(inner, "reshape"), given, []):
-            return _value(inner).reshape(*map(_value, given))
+        case ast.Call(ast.Attribute(inner, "reshape" | "view" as name), given, []):
+            return getattr(_value(inner), name)(*map(_value, given))
     try:
         return ast.literal_eval(node)
     except ValueError as error:

@@ -61,8 +61,7 @@ class FindingRow:
     order (nnfuzz.records.schedule.place_of). size: nodes of its graph. party: accused by the
     experiment. suspicion: equal for failures that may have one cause (nnfuzz.store.suspicions).
     severity: see nnfuzz.triage.severity; that of the reduced case once there is one.
-    by_levels: occurrences by the levels that failed ("O0,O3"). backends: all labels of the compiler
-    under which it occurs.
+    backends: all labels of the compiler under which it occurs.
 
     Once the finding is reduced: cause, the hash of its cause; pattern, the operators of the reduced
     model for people; nodes, their number before and after. duplicates: other signatures that turned
@@ -81,7 +80,6 @@ class FindingRow:
     found_at: float = 0.0
     party: str = ""
     occurrences: int = 1
-    by_levels: dict[str, int] = field(default_factory=dict)
     place: int = 0
     size: int = 0
     suspicion: str = ""

@@ -169,9 +169,8 @@ class SessionSettings:
 
     known: Path | None = setting(
         None,
-        "Failures to count but not to report: a file with a signature or a pattern (backend=NAME "
-        "operator=Pow dtype=bfloat16) in each line, a folder of findings, an earlier campaign or "
-        "its summary.json, or a ledger (nnfuzz bugs)",
+        "Failures to count but not to report: a file with a signature in each line, a folder of "
+        "findings, an earlier campaign or its summary.json, or a ledger (nnfuzz bugs)",
         REPORTED,
         Kind("FILE", "a path", Path),
     )

@@ -257,16 +257,22 @@ def wrong_inside(
     trials: Trials, question: CandidateQuestion, best: Tried, wanted: str
 ) -> Tried | None:
     """The first operator of ONNX that is wrong by itself, where one of ours became several or an
-    exporter wrote the model of a mismatch. For an error, the case whose nodes are those of the
-    written ONNX model, if these are more than the graph has. None if that is nothing new.
+    exporter wrote the model of a mismatch. Else the case whose nodes are those of the written ONNX
+    model, if the graph has others: a compiler sees no more of it. None if that is nothing new.
     """
-    if question.judged:
-        alone = _inside(trials, question, best)
-    elif best.case is None or _written(best) <= len(_nodes(best)):
-        return None
-    else:
+    alone = _inside(trials, question, best) if question.judged else None
+    if alone is None and best.case and best.case.model and _written_otherwise(best):
         alone = trials.run(best.case, (Edit("importing"),), question)
-    return alone if alone and any(mark == wanted for _, mark in alone.failing) else None
+    new = alone is not None and alone.digest != best.digest
+    return alone if new and alone and any(mark == wanted for _, mark in alone.failing) else None
+
+
+def _written_otherwise(best: Tried) -> bool:
+    """Whether the model of a case applies other operators to its inputs than the graph has."""
+    assert best.case is not None
+    written = [type_ for type_, _ in data_operators(best.case.model)]
+    own = [onnx_type(node.op, [*written]) or node.op for node in _nodes(best)]
+    return sorted(written) != sorted(own)
 
 
 def _inside(trials: Trials, question: CandidateQuestion, best: Tried) -> Tried | None:

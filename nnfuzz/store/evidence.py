@@ -17,7 +17,7 @@ from nnfuzz.experiment.result import DEATH, FAULT, Result
 from nnfuzz.feedback.support import signature_keys
 from nnfuzz.ir.features import features
 from nnfuzz.ir.sizes import of_call
-from nnfuzz.ir.support_key import edge_keys
+from nnfuzz.ir.support_key import edge_keys, properties
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.materialize.opsets import exporter_of, is_called
 from nnfuzz.records.rows import EventRow, HangRow, TestRow
@@ -136,7 +136,8 @@ def _export_outcome(failed: NotProduced) -> Outcome:
 
 def items_of(graph: GraphView, variables: Mapping[str, Sequence[int]]) -> tuple[str, ...]:
     """See nnfuzz.records.rows.TestRow. variables: see nnfuzz.feedback.support.signature_keys."""
-    return (*sorted(signature_keys(graph, variables)), *edge_keys(graph)) if graph else ()
+    own = signature_keys(graph, variables)
+    return (*sorted(own), *edge_keys(graph), *properties(graph)) if graph else ()
 
 
 def with_row(evidence: Evidence, variables: Mapping[str, Sequence[int]]) -> Evidence:

@@ -7,7 +7,6 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from nnfuzz.base.files import remove_partial
@@ -37,17 +36,6 @@ class Occurrences(Table):
         query = "SELECT signature, test, kind, levels FROM occurrences ORDER BY test, signature"
         for signature, test, kind, levels in self._db.execute(query):
             yield signature, parse_id(test), kind, levels
-
-    def by_levels(self) -> dict[str, dict[str, int]]:
-        """Returns for each signature how often it failed at which levels, most frequent first."""
-        query = """
-            SELECT signature, levels, count(*) FROM occurrences
-            WHERE bucket = 'finding' AND levels != ''
-            GROUP BY signature, levels ORDER BY count(*) DESC, levels"""
-        table: dict[str, dict[str, int]] = {}
-        for signature, levels, count in self._db.execute(query):
-            table.setdefault(signature, {})[levels] = count
-        return table
 
     def flaky(self) -> list[FlakyRow]:
         """Returns the failures that did not repeat, the most frequent first."""
@@ -134,9 +122,7 @@ class Signatures(Table):
             FROM findings f LEFT JOIN occurrences o
                 ON o.signature = f.signature AND o.bucket = 'finding'
             WHERE NOT f.known GROUP BY f.signature ORDER BY f.found_at, f.signature"""
-        levels = self._occurrences.by_levels()
-        rows = self._db.records(FindingRow, query)
-        return [replace(row, by_levels=levels.get(row.signature, {})) for row in rows]
+        return list(self._db.records(FindingRow, query))
 
     def items(self) -> dict[str, tuple[str, ...]]:
         """Returns for each signature the operator signatures and edges of the first model that

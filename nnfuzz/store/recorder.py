@@ -116,13 +116,12 @@ class Recorder:
         return "known" if failure.signature.hash in self._known else "finding"
 
     def _ignores(self, result: ReductionRow) -> bool:
-        """Whether a reduced finding is among the known failures, by hash, pattern or keys."""
+        """Whether a reduced finding is among the known failures, by hash or keys."""
         row = self.rows.get(result.signature)
         if row is None or result.reason:
             return False
-        known, names = self._ignored, {row.backend, row.compiler}
-        hit = result.cause in known.hashes or known.has(result.all_keys, row.kind)
-        return hit or known.fits(names, row.kind, row.stage, result.graph)
+        known = self._ignored
+        return result.cause in known.hashes or known.has(result.all_keys, row.kind)
 
     def record(
         self, evidence: Evidence, hangs: Iterable[tuple[TestId, str, HangStatus]] = ()
@@ -179,7 +178,7 @@ class Recorder:
         return sorted(self._ignored.hashes)
 
     def findings(self) -> list[FindingRow]:
-        """As Store.findings, but from memory and without `by_levels`."""
+        """As Store.findings, but from memory."""
         if self._listed is None:
             rows = merged(self.rows.values(), self.reductions, self.suspects)
             self._listed = by_value(self.suspicions().merged(rows))

@@ -23,7 +23,6 @@ from nnfuzz.records.rows import AvoidedRow, FindingRow, FlakyRow, HangRow
 from nnfuzz.store.recorder import DESIGN, NO_CHANGE
 from nnfuzz.store.statistics import Statistics, refusals
 from nnfuzz.store.store import Store
-from nnfuzz.triage.keys import KeyKind, KnownFailures
 
 _META = "releases"
 
@@ -93,9 +92,8 @@ class Summary:
     questions: calls whose outputs were compared, at every level. seconds: wall, of all sessions.
     phase_ms: median of each phase of a test. cpu_ms: see
     nnfuzz.campaign.scheduler.Scheduler.cpu_ms. sut_share: share of these in compilers;
-    sut_shares: by backend. not_run: indexes without a test, by reason. known_unseen: hashes of
-    known failures that did not occur. avoided: items that generation avoids. refusals: answers to
-    models that must be refused, in campaigns of such.
+    sut_shares: by backend. not_run: indexes without a test, by reason. avoided: items that
+    generation avoids. refusals: answers to models that must be refused, in campaigns of such.
     """
 
     tests: int = 0
@@ -118,7 +116,6 @@ class Summary:
     not_reduced: Mapping[str, str] = field(default_factory=dict)
     regressions: Changes = field(default_factory=Changes)
     known: int = 0
-    known_unseen: tuple[str, ...] = ()
     by_design: int = 0
     faults: int = 0
     flaky: int = 0
@@ -186,7 +183,6 @@ def summarise(
         flaky_failures=tuple(store.occurrences.flaky()),
         hangs=dict(Counter(row.status.value for row in hangs)),
         unconfirmed_hangs=tuple(store.hangs.unconfirmed()),
-        known_unseen=known_unseen(store, config),
         by_design=buckets.get(DESIGN, 0),
         habits={s.label: tuple(map(str, store.habits(s.label) or ())) for s in config.backends},
         refused=len(store.restraints.reasons()),
@@ -231,18 +227,6 @@ def write_summary(folder: Path, summary: Summary) -> None:
     """Writes summary.json."""
     text = json.dumps(as_json(summary), indent=1) + "\n"
     write_atomically(folder / SUMMARY, text.encode())
-
-
-def known_unseen(store: Store, config: CampaignConfig) -> tuple[str, ...]:
-    """Returns hashes of failures to be ignored that did not occur, not even as a cause.
-
-    The hash of a cause among keys is left out: a failure with the keys has another hash too.
-    """
-    occurred, reductions = {*store.occurrences.counts_in("known")}, store.reductions.rows()
-    found = {reductions[s].cause for s in occurred if s in reductions}
-    known = KnownFailures.parse(config.known)
-    causes = {key.text for keys in known.keys for key in keys if key.kind is KeyKind.CAUSE}
-    return tuple(sorted(known.hashes - occurred - found - causes))
 
 
 def _listed(row: FindingRow) -> dict[str, object]:

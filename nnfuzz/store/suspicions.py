@@ -97,21 +97,17 @@ def _kind(row: FindingRow) -> tuple[str, str, str, str]:
 
 def _smallest(group: list[FindingRow]) -> FindingRow:
     first, *others = sorted(group, key=lambda row: (row.size, row.place, row.signature))
-    whole = _summed(first, group)
     suspects = (*first.suspects, *(row.signature for row in others))
-    return replace(whole, by_levels=dict(Counter(whole.by_levels).most_common()), suspects=suspects)
+    return replace(_summed(first, group), suspects=suspects)
 
 
 def _summed(first: FindingRow, group: Iterable[FindingRow]) -> FindingRow:
     """The first row with the occurrences of the whole group."""
-    rows, levels = list(group), Counter[str]()
-    for row in rows:
-        levels.update(row.by_levels)
+    rows = list(group)
     return replace(
         first,
         occurrences=sum(row.occurrences for row in rows),
         found_at=min(row.found_at for row in rows),
-        by_levels=dict(levels),
         backends=tuple(sorted({label for row in rows for label in row.backends})),
     )
 

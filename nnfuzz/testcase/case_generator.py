@@ -96,7 +96,7 @@ class CaseGenerator:
         self.targets = CoverageTargets(self.catalog, config.focus)
         self.seeds = parts.seeds.load(config)
         self.corpus = [Kept(graph) for graph in self.seeds.graphs]
-        avoided = frozenset(key for key in config.avoid if not SupportKey.parse(key).is_edge)
+        avoided = frozenset(key for key in config.avoid if SupportKey.parse(key).is_signature)
         self.restrained = replace(
             self.generate,
             refused=self.generate.refused | avoided,

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from math import prod
 from types import MappingProxyType
 
+from nnfuzz.backend.complaint import GENERATED
 from nnfuzz.backend.numeric import Deviation
 from nnfuzz.backend.outcome import OutcomeKind, Stage
 from nnfuzz.backend.target import rules_of
@@ -176,11 +177,6 @@ class Cause:
         return self.follows or self.own
 
     @property
-    def operator(self) -> str:
-        """The last one of the reduced graph; "" without a graph."""
-        return self.nodes[-1].op if self.nodes else ""
-
-    @property
     def nodes(self) -> list[NodeView]:
         return first_copy(self.graph) if self.graph else []
 
@@ -207,6 +203,8 @@ def _parts(failure: Failure, graph: GraphView, symptoms: Symptoms) -> JsonObject
     }
     if habits := parts.get(HABITS):
         parts = {HABITS: [Deviation.parse(habits[0]).decision]}  # each is a finding of its own
+    elif rules := written_rules(failure):
+        parts |= _written(failure, graph, symptoms.operator) | {"rules": rules}
     elif symptoms.passes:
         message, kind = parts.get("message", ""), failure.kind.value
         parts = {"passes": sorted(symptoms.passes), "kind": kind}
@@ -222,6 +220,26 @@ def _parts(failure: Failure, graph: GraphView, symptoms: Symptoms) -> JsonObject
     else:
         parts |= _where(graph, symptoms)
     return {k: v for k, v in parts.items() if v is not None} | {"backend": failure.compiler}
+
+
+def written_rules(failure: Failure) -> list[str]:
+    """The rules of a form that holds the same computation in another file; none of other forms."""
+    from nnfuzz.vary.rewrite.rewriting import WRITTEN
+
+    rules = rules_of(failure.targets[0].form)
+    return rules if WRITTEN.issuperset(rules) else []
+
+
+def _written(failure: Failure, graph: GraphView, operator: str) -> dict[str, object]:
+    """Parts of a failure that takes another file. What is read wrongly makes any operator compute
+    wrong values, or raise while it runs.
+    """
+    if failure.stage in (Stage.EXECUTE, Stage.COMPARE):
+        gone = (*_ERROR, "signal", "levels", "others", "varies")
+        return dict.fromkeys(gone) | {"wrong": "number"}
+    message, dtypes = message_of(failure.signature.details), {*graph.dtypes.values()}
+    general = general_message(message, dtypes, _operators(graph, operator))
+    return _said(general) | {"frames": None}
 
 
 def _rewrite(message: str, graph: GraphView, symptoms: Symptoms) -> dict[str, object]:
@@ -256,7 +274,8 @@ def _mismatch(failure: Failure, graph: GraphView, symptoms: Symptoms) -> JsonObj
         where["many"] = operands(graph, where["operator"]) > 2 or None
     if "operator" in where:
         where["constant"] = symptoms.constant or None
-    casts = [node for node in where.get("nodes", ()) if node.partition("(")[0] in _CASTS]
+    written = signatures(coarse_graph(graph))
+    casts = [node for node in written if node.partition("(")[0] in _CASTS]
     if len(_casts(graph)) > 1 and failure.signature.parts.get("levels") == EVERYWHERE:
         # There and back: the rounding in between is lost, whatever is computed meanwhile.
         return {"wrong": kind, "casts": casts}
@@ -358,7 +377,8 @@ def blamed(
        inference fails at an operator, that is what feeds it and is itself fed, else the operator,
        which cannot cope with what is known of its input. Two dtypes that a single operator reads,
        where an importer wants one, are its own doing: it has converted neither.
-    3. A native function that the message names is the cause, for whatever operator and rewrite.
+    3. A native function that the message names is the cause, for whatever operator and rewrite. So
+       is what another compiler says of generated code.
     4. A reduced model that still needs a rewrite is known by its rules and the message: operators
        are only what the rules were applied to.
     5. While the model runs, an operator that the message names is the cause; if it names none, the
@@ -386,6 +406,8 @@ def blamed(
     if where := from_last_location(message):
         return dict.fromkeys(_ERROR) | {"message": where}
     general = _generalised(message, graph, stage, operator)
+    if parts.get("location") == GENERATED:
+        return dict.fromkeys(_ERROR) | {"message": general}
     if rules := rules_of(failure.targets[0].form):
         return _said(general) | {"rules": rules, "frames": None}
     behind = sources(written)

@@ -12,7 +12,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
 from pathlib import Path
 from typing import TypeVar
@@ -337,7 +337,6 @@ def grouped(findings: Mapping[Id, Iterable[Key]]) -> dict[Id, Id]:
 
 
 _HASH = re.compile(rf"[0-9a-f]{{{HASH_DIGITS}}}")
-FIELDS = ("backend", "kind", "stage", "operator", "dtype")
 
 
 class KnownError(Unreadable):
@@ -348,36 +347,34 @@ class KnownError(Unreadable):
 class KnownFailures:
     """Failures that a campaign counts but does not report.
 
-    hashes: of signatures, of raw failures or reduced ones. patterns: field -> value. keys: of
-    reduced findings. A file names them one per line, by the hash of a signature or by what the
-    reduced model is like; text behind a hash, and what follows a #, is a comment:
+    hashes: of signatures, of raw failures or reduced ones. keys: of reduced findings. A file has
+    the hash of a signature in each line; text behind it, and what follows a #, is a comment:
 
-        a258b5a34ce8 wrong shape of Range
-        backend=tvm operator=Pow dtype=bfloat16   # the next release has it
+        a258b5a34ce8 wrong shape of Range   # the next release has it
 
-    A pattern fits a reduced finding that has all of what it names. A line of keys is a list in
-    JSON: those of a reduced finding, and the kinds of its failures, since a known cause that fails
-    in another way is news.
+    A line of keys is a list in JSON: those of a reduced finding, and the kinds of its failures,
+    since a known cause that fails in another way is news.
     """
 
     hashes: frozenset[str] = frozenset()
-    patterns: tuple[Mapping[str, str], ...] = field(default=())
     keys: tuple[frozenset[Key], ...] = ()
 
     @classmethod
     def parse(cls, lines: Iterable[str], source: str = "known failures") -> KnownFailures:
-        """Raises: KnownError naming the first line that is neither a hash nor a pattern."""
-        hashes, patterns, keys = set(), [], []
+        """Raises: KnownError naming the first line that is neither a hash nor keys."""
+        hashes, keys = set(), []
         for number, line in enumerate(lines, 1):
             if line.startswith("["):
                 keys.append(_keys(line, f"{source}, line {number}"))
                 continue
             words = line.partition("#")[0].split()
-            if words and _HASH.fullmatch(words[0]):
-                hashes.add(words[0])
-            elif words:
-                patterns.append(_read_pattern(words, f"{source}, line {number}"))
-        return cls(frozenset(hashes), tuple(patterns), tuple(keys))
+            if words and not _HASH.fullmatch(words[0]):
+                raise KnownError(
+                    f"{source}, line {number}: {words[0]!r} is no signature of {HASH_DIGITS} "
+                    "hexadecimal digits, such as the report of a finding shows"
+                )
+            hashes.update(words[:1])
+        return cls(frozenset(hashes), tuple(keys))
 
     @classmethod
     def load(cls, path: Path) -> KnownFailures:
@@ -390,21 +387,13 @@ class KnownFailures:
         parts = list(parts)
         return cls(
             frozenset(own for part in parts for own in part.hashes),
-            tuple(own for part in parts for own in part.patterns),
             tuple(dict.fromkeys(own for part in parts for own in part.keys)),
         )
 
     def lines(self) -> tuple[str, ...]:
         """As a file would have them, sorted."""
-        patterns = (" ".join(f"{k}={v}" for k, v in sorted(p.items())) for p in self.patterns)
         keys = (json.dumps(sorted(map(str, own))) for own in self.keys)
-        return (*sorted(self.hashes), *sorted(patterns), *sorted(keys))
-
-    def fits(self, backends: Collection[str], kind: str, stage: str, graph: GraphView) -> bool:
-        """Whether some pattern fits a reduced finding. backends: names of the compiler."""
-        own = (backends, (kind,), (stage,), graph.operators, graph.dtypes.values())
-        has = dict(zip(FIELDS, own, strict=True))
-        return any(all(value in has[name] for name, value in p.items()) for p in self.patterns)
+        return (*sorted(self.hashes), *sorted(keys))
 
     def has(self, keys: Collection[Key], kind: str = "") -> bool:
         """Whether the keys of a reduced finding make it one with a known one that failed in this
@@ -425,17 +414,3 @@ def _keys(line: str, where: str) -> frozenset[Key]:
         return Key.parse_all(map(str, json.loads(line)))
     except ValueError as error:
         raise KnownError(f"{where}: {line!r} is no list of keys in JSON ({error})") from error
-
-
-def _read_pattern(words: Iterable[str], where: str) -> dict[str, str]:
-    pattern = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals or name not in FIELDS or not value:
-            raise KnownError(
-                f"{where}: {word!r} is neither a signature of {HASH_DIGITS} hexadecimal digits, "
-                f"such as the report of a finding shows, nor one of "
-                f"{', '.join(f'{name}=...' for name in FIELDS)}"
-            )
-        pattern[name] = value
-    return pattern

@@ -23,14 +23,6 @@ class WrongOutput(Mismatch):
 
     target: Target
 
-    @property
-    def backend(self) -> str:
-        return self.target.compiler
-
-    @property
-    def level(self) -> str:
-        return self.target.level
-
 
 def wrong_outputs(verdict: Verdict | None, habitual: bool = False) -> list[WrongOutput]:
     """Every wrong output of a verdict, in its order; none without a verdict. Where a compiler's

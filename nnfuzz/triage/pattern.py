@@ -160,11 +160,15 @@ def sole_operator(model: bytes, graph: GraphView = NO_GRAPH) -> str:
     """The only operator that a serialized ONNX model applies to its inputs, or "".
 
     graph: that it was made from; if that is a single operator of ONNX, or one mode of it, it is
-    the one, whatever it takes to lower it.
+    the one, whatever it takes to lower it. One of another domain has that in front of a name that
+    ONNX has as well, since it is another operator.
     """
+    from onnx import defs
+
     own = {*graph.operators} if graph else set()
     if len(own) == 1 and (called := onnx_type(min(own), operator_types(model))):
-        return called
+        domain = min(own).rpartition(".")[0]
+        return f"{domain}.{called}" if domain and defs.has(called) else called
     operators = data_operators(model)
     return operators[0][0] if len(operators) == 1 else ""
 

@@ -353,7 +353,7 @@ def refused_interface(runner: BackendRunner, opset: int) -> tuple[str, ...]:
 
     def suspects(kinds: Sequence[str]) -> Iterator[str]:
         """The kinds that are refused as input and output of a model."""
-        one, half = outcome(kinds, "KFK"), len(kinds) // 2
+        one, half = outcome(kinds, "KKFK"), len(kinds) // 2
         if one.kind is OutcomeKind.UNSUPPORTED and not half:
             yield from kinds
         elif not one.ok and half:
@@ -362,7 +362,8 @@ def refused_interface(runner: BackendRunner, opset: int) -> tuple[str, ...]:
     found: list[str] = []
     for kind in suspects([*(d.text for d in DType if d is not DType.FLOAT32), RANK_0]):
         if not outcome([kind], "KK").ok:  # else it lacks conversions alone
-            paths = {"FKF": kind, "KF": f"{INPUT} {kind}", "FK": f"{OUTPUT} {kind}"}
+            within = "FKKF" if kind == RANK_0 else "FKF"  # which may read none of it first
+            paths = {within: kind, "KF": f"{INPUT} {kind}", "FK": f"{OUTPUT} {kind}"}
             each = {name: outcome([kind], path).kind for path, name in paths.items()}
             found += [name for name, own in each.items() if own is OutcomeKind.UNSUPPORTED]
     return tuple(found)

@@ -54,6 +54,13 @@ def test_the_innermost_cause_of_a_chain_stands_last_and_behind_what_quotes_the_m
     assert found.others == ()
 
 
+def test_elements_of_an_array_are_no_statement():
+    dumps = ("[0, -1], shape=[2]", "[[[0]],\n\n [[-1]]], shape=[2, 1, 1]")
+    texts = (f"Caused by:\n  7 is out of ({d}, strides=[1], layout=C (0x5))" for d in dumps)
+    errors = (CompilerError(Stage.EXECUTE, "E", text, "") for text in texts)
+    assert len({normalise(read_complaint(error).subject) for error in errors}) == 1
+
+
 def test_what_protobuf_prints_is_no_statement():
     assert read('Cannot parse: \nname: "perm"\ntype: INTS\n\n.').subject == "Cannot parse:"
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from nnfuzz.backend.outcome import Brief
 from nnfuzz.feedback.support import signature_keys
 from nnfuzz.feedback.throttle import SIGNIFICANT, Throttle, association, by_operator
-from nnfuzz.ir.support_key import SupportKey, edge_keys
+from nnfuzz.ir.support_key import SupportKey, edge_keys, properties
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
 from nnfuzz.records.rows import TestRow
 
@@ -124,8 +124,30 @@ def test_what_a_compiler_refuses_in_most_tests_is_avoided():
     some += observed(60, chain("Abs", "Relu"))
     taken = [t for op in behind for t in observed(2, chain("Exp", op))]
     (row,) = throttle().learn(some + taken)
-    assert (row.item, row.signature, row.share) == (EXP, "toy: Exp N needs a constant", 0.6)
+    assert (row.item, row.signature, row.share) == (EXP, "toy: Exp needs a constant", 0.6)
     assert throttle().learn(some + taken * 2) == []
+
+
+def test_what_is_refused_as_one_exporter_writes_it_is_avoided_with_it_alone():
+    written = refused(3, chain("Exp"), "no such pads") + observed(40, chain("Abs", "Relu"))
+    some = [replace(t, exporter="dynamo") for t in written] + observed(20, chain("Exp"))
+    assert items(throttle().learn(some)) == ["dynamo:" + EXP]
+
+
+def test_a_mode_or_a_rule_is_avoided_where_it_is_what_is_refused():
+    def padding(mode):
+        made = chain("Abs", "Relu")
+        return replace(made, nodes=(replace(made.nodes[0], attributes={"mode": mode}),))
+
+    def having(tests, graph):
+        return [replace(t, items=(*t.items, *properties(graph))) for t in tests]
+
+    some = having(refused(3, padding("wrap"), "padding by wrap is unheard of"), padding("wrap"))
+    some += having(observed(60, padding("edge")), padding("edge"))
+    assert items(throttle().learn(some)) == ["Abs[mode=wrap]"]
+    named = refused(3, chain("Exp"), "no function 'local.part_3'")
+    named = [replace(t, variations=("form:function",)) for t in named]
+    assert items(throttle().learn(named + observed(60, chain("Exp")))) == ["function[rule]"]
 
 
 def test_nothing_is_avoided_without_a_threshold():

@@ -95,10 +95,9 @@ def page(case, tmp_path_factory):
     write_finding(folder / "findings/two", error)
     write_finding(folder / "findings/two/reduced", replace(error, case=replace(case)))
     write_finding(folder / "duplicates/three", error)
-    levels = {"O0,O1": 2, "O1": 1}
     rows = [
         row(crash, "findings/a%b #1", 2),
-        row(error, "findings/two", by_levels=levels, **MERGED),
+        row(error, "findings/two", **MERGED),
         replace(row(error, "../camp/../elsewhere"), signature="gone"),
     ]
     summary = Summary(
@@ -172,7 +171,6 @@ def test_the_page_tells_everything(page):
         "1signatures merged",
         "cause cause-hash",
         "Relu, Conv (float32)",
-        "Levels that failed: 2× O0, O1; 1× O1",
         "Further signatures: 1 of the same cause, 1 suspected of its cause.",
         "accused before reduction: optimiser",
     ):

@@ -1,7 +1,5 @@
 """Occurrences of failures in the store."""
 
-from types import SimpleNamespace
-
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.records.rows import FlakyRow, Occurrence
 from nnfuzz.testcase.identity import Numbered, Probe
@@ -30,12 +28,3 @@ def test_repetitions_are_added_up(store):
         flaky = {"bucket": "flaky", "title": "crash", "repeated": repeated, "tried": 3}
         table.add(occurrence("b", Numbered(1, index), **flaky))
     assert table.flaky() == [FlakyRow("b", "crash", 2, 2, 6)]
-
-
-def test_levels_are_counted_for_findings_alone(store):
-    table = store.occurrences
-    for index, levels in enumerate(("O3", "O3", "O0,O3")):
-        table.add(occurrence("a", Numbered(1, index), levels=levels))
-    assert table.by_levels() == {"a": {"O3": 2, "O0,O3": 1}}
-    table.withdraw(SimpleNamespace(signature="a", title="a title"), "known")
-    assert table.by_levels() == {} and table.buckets() == {"known": 3}

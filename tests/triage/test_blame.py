@@ -82,6 +82,32 @@ def test_what_needs_a_rewrite_is_known_by_its_rule_and_not_by_the_operators():
     assert one != failing("int64", "tensor(int64)", "Cast", rule="loop_once")
 
 
+def test_a_file_that_is_read_wrongly_is_one_cause_for_all_operators():
+    files = "direct+external_data#7"
+    wrong = mismatch(single("Relu"), form=files)
+    assert wrong == mismatch(single("Conv"), kind="nonfinite", levels=EVERYWHERE, form=files)
+    assert wrong == mismatch(single("Tile"), kind="shape", form=files)
+    axis = "axis 2779096485 is out of range"
+    assert wrong == error(single("Squeeze"), axis, Stage.EXECUTE, form=files)
+    missing = error(single("Relu"), "no such file", Stage.IMPORT, form=files)
+    assert missing == error(single("Conv"), "no such file", Stage.IMPORT, form=files) != wrong
+    assert wrong != mismatch(single("Relu"), form="direct+values_renamed#7")
+    for form in ("direct", "direct+operand_as_input#1", "direct+unheard_of#1"):
+        assert mismatch(single("Relu"), form=form) != mismatch(single("Conv"), form=form)
+
+
+def test_what_another_compiler_says_of_generated_code_is_one_cause():
+    def written(op, said, file="gen-1f"):
+        log = (
+            f"c++ {file}.cpp: exit status 1\n{file}.cpp:7:12: error: {said}\n{file}.h:9:1: note: x"
+        )
+        return error(single(op), log)
+
+    one = written("Split", "redeclaration of 'auto v3_14'")
+    assert one == written("TopK", "redeclaration of 'auto /Split_output_0_3'", "gen-x9")
+    assert one != written("Split", "'class Tile<bool, 2>' has no member named 'mask'")
+
+
 def test_a_native_function_is_called_at_import_or_later():
     native = '  File "const_fold.h", line 1, in tvm::TryConstFold(int)\n'
     made = single("Resize")

@@ -1,6 +1,6 @@
 """What several failures have in common."""
 
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, parser
 
 from nnfuzz.backend.outcome import Stage
 from nnfuzz.triage.pattern import (
@@ -32,10 +32,11 @@ def test_the_type_of_onnx_that_a_spec_is_a_mode_of():
     assert onnx_type("Gelu", ["Erf", "Mul"]) == ""
 
 
-def test_the_sole_operator_of_a_model():
-    def value(name):
-        return helper.make_tensor_value_info(name, TensorProto.FLOAT, [2])
+def value(name):
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, [2])
 
+
+def test_the_sole_operator_of_a_model():
     constant = helper.make_node("Constant", [], ["c"], value_float=1.0)
     shape = helper.make_node("Shape", ["x"], ["s"])
     add = helper.make_node("Add", ["x", "c"], ["y"])
@@ -49,6 +50,13 @@ def test_the_sole_operator_of_a_model():
     model = helper.make_model(made).SerializeToString()
     assert sole_operator(model, single("RoiAlignMax")) == "RoiAlign"
     assert sole_operator(model) == sole_operator(model, single("Relu")) == ""
+
+
+def test_an_operator_of_another_domain_is_another_one():
+    head = '<ir_version: 8, opset_import: ["a.b" : 1]> g (float[2] x) => (float[2] y) '
+    for name, known in (("Gelu", "a.b.Gelu"), ("BiasGelu", "BiasGelu")):
+        model = parser.parse_model(f"{head} {{ y = a.b.{name} (x) }}").SerializeToString()
+        assert sole_operator(model, single(f"a.b.{name}")) == known
 
 
 def test_the_operator_of_onnx_that_computes_a_value():

@@ -73,11 +73,6 @@ class Grid:
         zero = None if self.zero is None else torch.from_numpy(self.spread(self.zero, shape))
         return quantised(quotient, zero, self.dtype).numpy().astype(self.dtype.numpy)
 
-    def shifted(self, codes: np.ndarray) -> np.ndarray:
-        """Codes minus the zero point, in float64."""
-        zero = 0.0 if self.zero is None else self.spread(self.zero, codes.shape)
-        return np.asarray(codes.astype(np.float64) - zero)
-
 
 def tensor_grid(
     rng: random.Random, x: Tensor, of: DType, to: DType, explicit: bool = False

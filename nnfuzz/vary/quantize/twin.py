@@ -17,7 +17,7 @@ from torch import Tensor
 
 from nnfuzz.inputs.search import Found
 from nnfuzz.ir.graph import Graph, Node, pruned
-from nnfuzz.ir.support_key import edge_keys
+from nnfuzz.ir.support_key import is_avoided
 from nnfuzz.materialize.opsets import is_called
 from nnfuzz.operators.carriers import array
 from nnfuzz.operators.motif import Misfit
@@ -110,7 +110,7 @@ def quantised_twin(
             continue
         if not _same_operators(found, graph):
             made = Twin(found, style, {name: held.draft.values[name] for name in found.values})
-            return None if _avoided(found, form) else made
+            return None if is_avoided(found.view(), form.avoid) else made
     return None
 
 
@@ -181,8 +181,3 @@ def _finished(graph: Graph, values: Values) -> Graph:
     found = pruned(whole.values, whole.nodes, whole.inputs, whole.weights, outputs)
     found.prescribed = {n: ends for n, ends in whole.prescribed.items() if n in found.values}
     return found
-
-
-def _avoided(graph: Graph, form: Form) -> bool:
-    """Whether the graph has an edge that must be avoided."""
-    return bool(form.avoid) and not form.avoid.isdisjoint(edge_keys(graph.view()))

@@ -36,6 +36,11 @@ RULES: Mapping[str, Rule] = {rule.name: rule for rule in _ALL}
 assert len(RULES) == len(_ALL), "two rewrites have the same name"
 USUAL = (Kind.REWRITE, Kind.SPELLING, Kind.FORM)
 """Kinds of rules that keep the model's inputs and outputs, and keep it in one file."""
+WRITTEN = frozenset(rule.name for rule in _ALL if rule.kind in (Kind.FORM, Kind.ENDS)).difference(
+    (data.operand_as_input.name, data.overridable_input.name, data.typed_data.name)
+)
+"""Rules that change how a file holds a model, and neither what it computes from which constants,
+nor how these are read, which depends on their dtypes."""
 FEATURES: Mapping[str, str] = {
     control.FUNCTIONS: control.function.name,
     "If": control.if_constant.name,

@@ -46,7 +46,7 @@ class Rewritten(Variation):
     def __init__(self, config: CaseConfig, catalog: Catalog) -> None:
         super().__init__(config, catalog)
         gone = (*_refused(catalog, config.refused), *config.unrewritten)
-        names = of_kinds(*self.admitted_kinds())
+        names = [n for n in of_kinds(*self.admitted_kinds()) if f"{n}[rule]" not in config.avoid]
         self.rules = [name for name in names if not any(needs(RULES[name], f) for f in gone)]
 
     def admitted_kinds(self) -> Collection[Kind]:
