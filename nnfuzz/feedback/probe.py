@@ -4,11 +4,10 @@ A campaign begins with what its adapter's table refuses, or with what the compil
 for many operators at once (nnfuzz.feedback.lacking): these claims hold until one of the signatures
 that they stand for ran or failed. Then it learns while it fuzzes. A test that ran shows that its
 signatures are supported. A test that met `unsupported` has those of its signatures probed that
-never ran; if the message names some of the operators, only theirs; and if it can mean only one
-signature, the test counts as a probe of that one. A refusal in words that always meant a whole
-signature in earlier epochs decides alone. The questions follow from the tests of earlier
-epochs (nnfuzz.campaign.epochs), and a probe with a known answer is not run again: so the answers
-come to count at the same index, however long they take. There are at most
+never ran; if the message names some of the operators, only theirs. A refusal in words that always
+meant a whole signature in earlier epochs decides alone. The questions follow from the tests of
+earlier epochs (nnfuzz.campaign.epochs), and a probe with a known answer is not run again: so the
+answers come to count at the same index, however long they take. There are at most
 `CampaignConfig.probes_before` of them.
 
 Exporters write operators in different ways, so keys name the exporter here. Where a backend refuses
@@ -35,7 +34,6 @@ from nnfuzz.feedback.support import (
     ProbeAnswer,
     ProbeAnswers,
     Support,
-    SupportEntry,
     VersionedKeys,
     answer_of,
     telling_line,
@@ -231,24 +229,14 @@ class Prober:
     def _suspects(
         self, keys: Sequence[SupportKey], refusals: Sequence[str], names: Sequence[str]
     ) -> list[SupportKey]:
-        """The signatures of a refused test that may be the reason, since they never ran.
-
-        A refusal that names the operator of only one of the test's signatures is an answer on it.
+        """The signatures of a refused test that may be the reason, since they never ran. The words
+        about one that did run concern a part of a signature.
         """
-        meant = named_in(sorted(keys), refusals)
-        if len(meant) == 1:
-            self._apply_refusal(meant[0], refusals[0], names)
+        if len(meant := named_in(sorted(keys), refusals)) == 1:
+            for entry in filter(None, (self.tables[name].entries.get(meant[0]) for name in names)):
+                entry.message = entry.message or telling_line(refusals[0])
         unknown = sorted({key for name in names for key in self.tables[name].undecided(keys)})
         return named_in(unknown, refusals) or unknown
-
-    def _apply_refusal(self, key: SupportKey, refusal: str, names: Sequence[str]) -> None:
-        """Records the refusal of a test whose only reason can be a signature."""
-        message = f"unsupported in a test: {telling_line(refusal)}"
-        for name in names:
-            if self.tables[name].entries.get(key, SupportEntry()).status == OK:
-                self.tables[name].entries[key].message = message
-            if self.tables[name].undecided([key]):
-                self._apply(name, key, ProbeAnswer(UNSUPPORTED, message))
 
     # -- the tables for generation ------------------------------------------------------------
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from nnfuzz.materialize.walk import graphs
+
 if TYPE_CHECKING:
     from onnx import ModelProto, ValueInfoProto
 
@@ -26,11 +28,20 @@ def declared_types(model: ModelProto, follow: bool = False) -> dict[str, ValueIn
 
     follow: also by values that describe shapes, which may need too much memory; else without.
     """
+    graph = _inferred(model, follow).graph
+    return {value.name: value for value in (*graph.value_info, *graph.input, *graph.output)}
+
+
+def types_at_any_depth(model: ModelProto) -> dict[str, ValueInfoProto]:
+    """The declarations of all values, those of bodies included, whose names are the model's own."""
+    every = [*graphs(_inferred(model, follow=False).graph)]
+    return {v.name: v for g in every for v in (*g.value_info, *g.input, *g.output)}
+
+
+def _inferred(model: ModelProto, follow: bool) -> ModelProto:
     from onnx import shape_inference
 
     for data_prop in dict.fromkeys((follow, False)):
         with suppress(Exception):  # ONNX raises many kinds, even for models that compilers accept
-            model = shape_inference.infer_shapes(model, data_prop=data_prop)
-            break
-    graph = model.graph
-    return {value.name: value for value in (*graph.value_info, *graph.input, *graph.output)}
+            return shape_inference.infer_shapes(model, data_prop=data_prop)
+    return model

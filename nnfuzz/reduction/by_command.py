@@ -27,11 +27,10 @@ from nnfuzz.base.untrusted import all_nodes
 from nnfuzz.materialize import protos
 from nnfuzz.materialize.emit import rename_in_place
 from nnfuzz.materialize.liveness import keep_only
-from nnfuzz.materialize.validity import declared_types, invalid
+from nnfuzz.materialize.validity import invalid, types_at_any_depth
 from nnfuzz.materialize.walk import bodies, reads
 from nnfuzz.reduction.case import NotReduced
-from nnfuzz.testcase.case import ModelError
-from nnfuzz.testcase.extraction import extracted, values_of
+from nnfuzz.testcase.extraction import extracted
 
 MODEL, INPUTS = "{}", "{inputs}"
 """Words of a command that stand for the paths of the model and of its inputs (.npz)."""
@@ -68,8 +67,8 @@ class ModelReduction:
         cannot be started.
         """
         self._valid = not invalid(self.model.SerializeToString(), full=False)
-        self._types = declared_types(self.model)
-        began, self._code = monotonic(), self._exit_code(self.model, self._inputs(self.model))
+        self._types = types_at_any_depth(self.model)
+        began, self._code = monotonic(), self._exit_code(self.model)
         if not self._code:
             raise NotReduced("the command exits with 0: there is nothing to reduce")
         self._limit = max(LEAST, PATIENCE * (monotonic() - began))
@@ -79,16 +78,12 @@ class ModelReduction:
             names = [value.name for value in best.graph.output]
             best = self._fewer(best, names, partial(self._part, best, best.graph.node))
             for place in [*_places(best.graph)][::-1]:  # the bodies inside of a body before it
-                if (found := self._alone(best, place, self.values)) is None:
-                    continue
-                alone, values = found
-                types = declared_types(alone)
-                if self._fails(alone, values):
-                    best, self._types, self.values = alone, types, values
+                body = _body(best.graph, place)
+                if (alone := self._alone(best, body)) is not None and self._fails(alone):
+                    best = alone
                     break
-                items = range(len(_body(best.graph, place).node))
-                made = partial(self._inside, best, place, types, values)
-                best = self._fewer(best, items, made)
+                made = partial(self._inside, best, place)
+                best = self._fewer(best, range(len(body.node)), made)
         return best
 
     def _fewer(
@@ -110,39 +105,38 @@ class ModelReduction:
             size = size // 2 or int(len(left) < count)
         return model
 
-    def _fails(self, model: onnx.ModelProto, values: Arrays | None = None) -> bool:
-        """Whether the command exits with a part of the model as it does with the whole. values: in
-        place of those of the model."""
+    def _fails(self, model: onnx.ModelProto) -> bool:
+        """Whether the command exits with a part of the model as it does with the whole."""
         invalid_now = self._valid and invalid(model.SerializeToString(), full=False)
-        given = self._inputs(model, values)
-        if self.runs >= self.budget or invalid_now or self._exit_code(model, given) != self._code:
+        if self.runs >= self.budget or invalid_now or self._exit_code(model) != self._code:
             return False
-        self.adopt(model, given)
+        self.adopt(model, self._inputs(model))
         return True
 
-    def _exit_code(self, model: onnx.ModelProto, inputs: Arrays) -> int | None:
+    def _exit_code(self, model: onnx.ModelProto) -> int | None:
         """The exit code of the command for a model; None if it does not end in time."""
         self.runs += 1
         self.watch(self.runs, count_nodes(model))
         with tempfile.TemporaryDirectory() as folder:
             paths = {MODEL: Path(folder, "model.onnx"), INPUTS: Path(folder, "inputs.npz")}
             paths[MODEL].write_bytes(model.SerializeToString())
-            paths[INPUTS].write_bytes(npz_bytes(inputs))
+            paths[INPUTS].write_bytes(npz_bytes(self._inputs(model)))
             words = [*self.words, *([] if MODEL in self.words else [MODEL])]
             with suppress(TimeoutExpired):  # a script of the user's may import its neighbours
                 line = [str(paths.get(word, word)) for word in words]
                 return run_program(line, {"PYTHONSAFEPATH": ""}, self._limit).returncode
         return None
 
-    def _inputs(self, model: onnx.ModelProto, values: Arrays | None = None) -> Arrays:
-        known = self.values if values is None else values
-        return {v.name: known[v.name] for v in model.graph.input if v.name in known}
+    def _inputs(self, model: onnx.ModelProto) -> Arrays:
+        """What the command is given: zeros for what only a body has, where it takes inputs."""
+        held = {tensor.name for tensor in model.graph.initializer}
+        read = {v.name: v for v in model.graph.input if self.values and v.name not in held}
+        return {n: self.values[n] if n in self.values else _zeros(v) for n, v in read.items()}
 
     def _part(
         self, model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto], ends: Sequence[str] = ()
     ) -> onnx.ModelProto | None:
-        """The model of some nodes. None if the type of a value that they read is unknown, or the
-        value itself, and the command takes inputs.
+        """The model of some nodes. None if the type of a value that they read is unknown.
 
         ends: its outputs; default: those of `model`, and values that none of the nodes reads.
         """
@@ -153,64 +147,39 @@ class ModelReduction:
         held = {tensor.name for tensor in model.graph.initializer}
         inputs = [value.name for value in model.graph.input if value.name not in held]
         missing = [name for name in read if name not in held.union(made, inputs)]
-        if any(n not in self._types or (self.values and n not in self.values) for n in missing):
+        if not self._types.keys() >= {*missing}:
             return None
         types = {name: self._types[name] for name in (*inputs, *missing)}
         return extracted(model, types, ends, self._types)
 
-    def _alone(
-        self, model: onnx.ModelProto, place: Place, values: Arrays
-    ) -> tuple[onnx.ModelProto, Arrays] | None:
-        """A body as a model of its own, and the values in its first turn if the command takes
-        inputs. None if the type of a value that it reads is unknown.
-
-        values: of the model.
-        """
-        (position, which), *further = place
-        types, node = declared_types(model), model.graph.node[position]
-        alone, body = onnx.ModelProto(), list(bodies(node))[which]
+    def _alone(self, model: onnx.ModelProto, body: onnx.GraphProto) -> onnx.ModelProto | None:
+        """A body as a model of its own. None if the type of a value that it reads is unknown."""
+        free = reads(protos.node("If", [], [""], [protos.attribute("body", body)]))
+        held = {tensor.name: tensor for tensor in model.graph.initializer if tensor.name in free}
+        if not self._types.keys() >= {*free} - held.keys():
+            return None
+        alone = onnx.ModelProto()
         alone.CopyFrom(model)
         alone.graph.CopyFrom(body)
-        read = reads(protos.node("If", [], [""], [protos.attribute("body", body)]))
-        held = [tensor for tensor in model.graph.initializer if tensor.name in read]
-        free = [name for name in read if name not in {tensor.name for tensor in held}]
-        if not types.keys() >= {*free}:
-            return None
-        alone.graph.initializer.extend(held)
-        alone.graph.input.extend(types[name] for name in free)
-        if not further:  # else nodes keep their positions
-            inner = declared_types(alone)
-            keep_only(alone.graph, [inner.get(end.name, end) for end in body.output])
-        if values:
-            given = {name: values.get(name, _zeros(types[name])) for name in free}
-            for i, value in enumerate(body.input):  # as Loop and Scan name them, but for the turn
-                array = values.get(node.input[i]) if i or node.op_type != "Loop" else None
-                ranks = len(value.type.tensor_type.shape.dim)
-                array = _zeros(value) if array is None else array
-                given[value.name] = array[0] if array.ndim > ranks else array
-            values = given
-            with suppress(ModelError):
-                values = {**values_of(alone, given), **given}
-        return self._alone(alone, tuple(further), values) if further else (alone, values)
+        alone.graph.initializer.extend(held.values())
+        alone.graph.input.extend(self._types[name] for name in free if name not in held)
+        keep_only(alone.graph, [self._types.get(end.name, end) for end in body.output])
+        return alone
 
     def _inside(
         self,
         model: onnx.ModelProto,
         place: Place,
-        types: Mapping[str, onnx.ValueInfoProto],
-        values: Arrays,
         kept: Sequence[int],
     ) -> onnx.ModelProto | None:
         """The model with some nodes of a body. In place of a value that is no longer computed, the
         rest gets a value of its dtype and rank that it was computed from, or else an input of the
         model. None if its type is unknown, or no node is left out so.
-
-        types, values: of the body.
         """
         copy = onnx.ModelProto()
         copy.CopyFrom(model)
         body, names = _body(copy.graph, place), dict[str, str]()
-        kinds = {name: _kind(value) for name, value in types.items()}
+        kinds = {name: _kind(value) for name, value in self._types.items()}
         for node in (node for i, node in enumerate(body.node) if i not in kept):
             for made in filter(None, node.output):
                 like = next((n for n in reads(node) if kinds.get(n, 0) == kinds.get(made)), "")
@@ -230,13 +199,11 @@ class ModelReduction:
         body.node.extend(nodes)
         needed = keep_only(body, list(body.output))
         for name, own in names.items():
-            if own in needed and own not in types:
-                if name not in types:
+            if own in needed and own not in kinds:
+                if name not in kinds:
                     return None
-                self._types[own] = onnx.ValueInfoProto(name=own, type=types[name].type)
+                self._types[own] = onnx.ValueInfoProto(name=own, type=self._types[name].type)
                 copy.graph.input.append(self._types[own])
-                if self.values:
-                    self.values = {**self.values, own: values.get(name, _zeros(types[name]))}
         return copy if count_nodes(copy) < count_nodes(model) else None
 
 

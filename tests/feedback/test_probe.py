@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from nnfuzz.backend.outcome import Brief, Outcome, OutcomeKind, Stage
@@ -149,23 +151,22 @@ def test_operators_that_the_message_names_are_probed_alone(prober):
     assert [prober.next().key, prober.next()] == [KEYS[0], None]
 
 
-def test_refusals_of_the_campaign_are_answers(prober):
-    """A test counts where its refusal can mean one signature only, and one that ran is none."""
-    no_add = test(("unsupported", "no Add"), signatures=SIGNATURES[:1])
-    assert prober.learn([no_add] * (INSTANCES - 1), 16) == 1
-    answer(prober, NO)
-    assert prober.refused().keys() == {KEYS[0]} and prober.idle and prober.spent == 1
-    prober.learn([test(("unsupported", "no Add"), signatures=SIGNATURES)] * INSTANCES, 32)
-    assert prober.refused().keys() == {KEYS[0]}
-    prober.learn([test(("unsupported", "no kernel"), signatures=SIGNATURES[1:2])] * INSTANCES, 32)
-    assert prober.refused().keys() == {KEYS[0]}
-    no_where = test(("unsupported", "no Where"), signatures=SIGNATURES[2:])
-    assert prober.learn([no_where] * INSTANCES, 32) == 0
-    assert prober.refused()[KEYS[2]] == "toy: unsupported in a test: no Where"
-    more = prober_of([*KEYS, key("Mul(int8)->int8", "direct")])
-    more.learn([no_add, no_where] * INSTANCES, 16)
-    more.learn([test(("unsupported", "no Mul"), signatures=["Mul(int8)->int8"])], 32)
-    assert len(more.refused()) == 3  # in words that meant whole signatures before
+@pytest.mark.parametrize("partial", [False, True])
+def test_words_that_meant_whole_signatures_need_one_probe(partial):
+    prober = prober_of([*KEYS, key("Mul(int8)->int8", "direct")])
+    if partial:
+        prober.learn([test(("ok", ""), signatures=SIGNATURES[1:2])], 16)
+        prober.learn([test(("unsupported", "no Add"), signatures=SIGNATURES[1:2])], 16)
+    prober.ask([KEYS[0], KEYS[2]])
+    probes = []
+    for _ in range(2):
+        while probe := prober.next():
+            words = replace(*NO, message=f"no {probe.key.operator}")
+            prober.finished(probe, {"toy": [words]})
+            probes.append(probe.key.operator)
+        prober.learn([test(("unsupported", "no Mul"), signatures=["Mul(int8)->int8"])], 32)
+    assert probes.count("Add") == probes.count("Where") == INSTANCES
+    assert probes.count("Mul") == (INSTANCES if partial else 1) and len(prober.refused()) == 3
 
 
 def test_what_an_exporter_does_not_write_is_probed():
