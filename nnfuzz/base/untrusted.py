@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from graphlib import CycleError, TopologicalSorter
+from heapq import heappop, heappush
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
@@ -210,6 +211,10 @@ def _read_array(file: IO[bytes], total: int, of: object) -> np.ndarray:
             bits[start : start + len(piece)] = np.frombuffer(piece, np.uint8)
             if len(piece) < min(_PIECE, size - start):
                 raise Unreadable(f"{of} is damaged: it is cut off")
+        if dtype.kind == "U":
+            points = bits.view(np.dtype(np.uint32).newbyteorder(dtype.byteorder))
+            if ((points > 0x10FFFF) | (points >> 11 == 0x1B)).any():
+                raise Unreadable(f"{of} is damaged: it holds code points that no text has")
         return bits.view(dtype).reshape(shape, order="F" if fortran else "C")
 
 
@@ -478,15 +483,18 @@ def _levels(model: ModelProto) -> Iterator[Any]:
 
 def _order(nodes: Sequence[NodeProto], of: object) -> list[int]:
     """Positions of nodes of one level in topological order, the first ones first."""
-    import networkx as nx
-
     makers = {name: i for i, node in enumerate(nodes) for name in node.output if name}
-    flow = nx.DiGraph()
-    flow.add_nodes_from(range(len(nodes)))
+    sorter, order, ready = TopologicalSorter[int](), list[int](), list[int]()
     for i, node in enumerate(nodes):
         read = {name for own in all_nodes([node]) for name in own.input}
-        flow.add_edges_from((makers[name], i) for name in read if name in makers)
+        sorter.add(i, *(makers[name] for name in read if name in makers))
     try:
-        return [*nx.lexicographical_topological_sort(flow)]
-    except nx.NetworkXUnfeasible as error:
+        sorter.prepare()
+    except CycleError as error:
         raise Unusable(f"{of} makes no sense: nodes read each other in a circle") from error
+    while sorter.is_active():
+        for i in sorter.get_ready():
+            heappush(ready, i)
+        order.append(heappop(ready))
+        sorter.done(order[-1])
+    return order

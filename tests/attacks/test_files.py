@@ -88,6 +88,9 @@ NPZ = {
         x=npy("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }") + b"cos\n."
     ),
     "code": archive(x=npy("{'descr': __import__('os').abort(), 'shape': (1,), }")),
+    "no text": archive(
+        x=npy("{'descr': '<U1', 'fortran_order': False, 'shape': (1,), }") + b"\xff\xff\xff\x7f"
+    ),
     "struct": archive(x=npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (), }")),
 }
 
