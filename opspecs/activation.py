@@ -336,7 +336,7 @@ def _end(side):
         least = first if first is not None else max(-8, x.dtype.limits[0])
         # Narrow ranges too, so that two of them may have nothing in common.
         lo, hi = (least, draw.choice((8, least + 1))) if side == "max" else (least, 4)
-        if first is not None and draw.chance(0.1):
+        if first is not None and draw.chance(0.03):
             lo, hi = max(-8, x.dtype.limits[0]), first
         return round(draw.real(lo, hi), 1) if x.dtype.is_float else draw.integer(lo, hi)
 

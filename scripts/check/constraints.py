@@ -9,7 +9,6 @@ least --tolerated legal nodes on which two runtimes agree.
 
     python -m scripts.check.constraints
     python -m scripts.check.constraints --only Pool --nodes 3000 -v
-    python -m scripts.check.constraints --write constraints.md
 """
 
 from __future__ import annotations
@@ -302,36 +301,12 @@ def _text(node: LegalNode) -> str:
     return text[:220] + ("" if all(node.outputs) else f" -> {node.outputs}")
 
 
-def page(tally: Tally) -> str:
-    """The table of the docs."""
-    rows = sorted(tally.groups.values(), key=lambda g: (g.operator, -g.agreed, g.refusal))
-    body = "".join(
-        f"| `{g.operator}` | {_cell(g.refusal)} | {_cell(g.reason)} | `{_cell(g.example)}` |\n"
-        for g in rows
-        if g.agreed
-    )
-    return (
-        "# Constraints that are stricter than ONNX's\n\n"
-        "Made by `python -m scripts.check.constraints --write FILE.md`.\n"
-        "Each row is a group of legal nodes that two runtimes compute with one result and no\n"
-        "spec admits. Such nodes of a model of yours run, and are compared where they can be\n"
-        "expanded; they are not generated.\n\n"
-        "| operator | condition that refuses | reason | example |\n| --- | --- | --- | --- |\n"
-        f"{body}"
-    )
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
-
-
 def main(
     only: Annotated[str, typer.Option(help="Part of the names of operators.")] = "",
     nodes: Annotated[int, typer.Option(help="Attempts per operator.")] = 400,
     draws: Annotated[int, typer.Option(help="Lowerings of each spec to begin with.")] = 12,
     seed: int = 0,
     tolerated: Annotated[int, typer.Option(help="Refusals without a reason.")] = 3,
-    write: Annotated[Path | None, typer.Option(help="Write a page of them to this file.")] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="All groups.")] = False,
 ) -> None:
     warnings.simplefilter("ignore")
@@ -341,8 +316,6 @@ def main(
     begin = [n for n in beginnings(specs, rng, draws) if only in n.kind]
     tally = measured(begin, nodes, rng)
     open_ = report(tally, tolerated, verbose)
-    if write:
-        write.write_text(page(tally), encoding="utf-8")
     raise typer.Exit(bool(open_))
 
 

@@ -52,7 +52,7 @@ def test_what_is_written_by_hand_may_be_short(tmp_path):
         (LEAST + "state = 'nw'", "state: 'nw' is none of new, filed, confirmed, fixed"),
         (LEAST + "keys = 'x'", "keys should be list, not 'x'"),
         (LEAST + "right_release = 'master'", "'master' is no release such as 1.31.1"),
-        (LEAST + "signatures = ['Pow']", "'Pow' is neither a signature"),
+        (LEAST + "signatures = ['Pow']", "'Pow' is no signature"),
         (LEAST + "state = 'duplicate'", "state duplicate and duplicate_of go together"),
         (LEAST + "upstream = '7'", "upstream '7' is no address such as https://"),
         (LEAST + "first_seen = 'May'", "first_seen 'May' is no day such as 2026-11-23"),

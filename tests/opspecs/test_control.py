@@ -118,12 +118,14 @@ def test_ranges_of_loops_hold_what_comes_out():
 
 
 def test_bodies_mostly_depend_on_their_arguments():
-    type_ = TensorType(DType.FLOAT32, (2, 2))
+    """Not all do: the bounds of a Clip may cross."""
+    type_, depending = TensorType(DType.FLOAT32, (2, 2)), 0
     for seed in range(40):
         body = drawn_body(Draw(random.Random(seed)), Loop.pool, type_, 2, 1)
         x = [torch.randn(64, 4, dtype=torch.float64) for _ in range(2)]
         (y,) = body.compose(lambda op, *xs: op.torch(*xs), x)
-        assert bool((y != y[0, 0]).any())
+        depending += bool((y != y[0, 0]).any())
+    assert depending > 36
 
 
 def test_a_branch_may_yield_its_own_initializer_without_any_node():

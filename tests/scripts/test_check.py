@@ -11,7 +11,7 @@ import pytest
 from nnfuzz.base.files import npz_bytes
 from nnfuzz.operators.operator import ConstraintError
 from scripts.campaigns import differences
-from scripts.check.constraints import Group, Tally, explained, page, refusal, run_both
+from scripts.check.constraints import explained, refusal, run_both
 from scripts.check.legal_nodes import KINDS, LegalNode, changed
 from scripts.check.triage import Row, read_rows, score, table, variants
 from tests.inputs.graphs import REGISTRY
@@ -111,15 +111,6 @@ def test_changes_keep_the_form_of_a_node():
         assert len(node.inputs) == len(node.constant)
     assert made > 100
     assert len(KINDS) > 8
-
-
-def test_the_page_has_a_row_per_group_that_two_runtimes_agree_on():
-    tally = Tally()
-    tally.groups["Add", "a"] = Group("Add", "a | b", "because", 2, 2, "Add-14(x)")
-    tally.groups["Sub", "c"] = Group("Sub", "c", "", 2, 0, "Sub-14(x)")
-    text = page(tally)
-    assert "| `Add` | a \\| b | because | `Add-14(x)` |" in text
-    assert "Sub" not in text
 
 
 # Two campaigns are compared group by group.

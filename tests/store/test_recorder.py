@@ -141,7 +141,7 @@ def test_a_signature_takes_no_set_of_its_own(tmp_path):
 
     Store.create(tmp_path, {}).close()
     few = needed(0, 100)
-    assert (needed(100, 600) - few) / 500 < 2500
+    assert (needed(100, 300) - few) / 200 < 2500
 
 
 def test_a_resumed_campaign_needs_no_memory_for_each_of_its_tests(tmp_path):
@@ -156,8 +156,8 @@ def test_a_resumed_campaign_needs_no_memory_for_each_of_its_tests(tmp_path):
         return peak
 
     Store.create(tmp_path, {}).close()
-    few = needed(0, 2500)
-    assert needed(2500, 5000) - few < 60_000  # bytes; a set of the indexes alone is 150,000 more
+    few = needed(0, 1000)
+    assert needed(1000, 2000) - few < 24_000  # bytes; a set of the indexes alone is 60,000 more
 
 
 def test_a_finding_whose_script_never_fails_is_flaky(recorder):

@@ -133,7 +133,7 @@ def metrics(
     nnfuzz metrics models
     nnfuzz metrics ours theirs
 
-    Counted are the eleven measures of Isra (docs/METRICS.md defines them).
+    Counted are nine measures of Isra and pairs of attributes (docs/METRICS.md defines them).
     """
     comparison = compare_folders(folders, listed(operators), steps)
     _say_left_out(comparison.counted)
