@@ -1,9 +1,9 @@
 """Which signatures a compiler without a table refuses, asked before the first test.
 
-One model holds many operators beside each other. If it fails, its parts are asked for, those that
-the message names first, by operator or by the prefix of a part's names: so
-a compiler is asked about as often as it refuses something. What it refuses in words that meant a
-whole signature before is not asked for again.
+One model holds many operators beside each other. If it fails, its parts are asked for, first those
+that the message names, by operator or by the prefix of a part's names: so a compiler is asked about
+as often as it refuses something. A signature that is refused in words that meant whole signatures
+before is not asked for again.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ TOGETHER = 32
 def lacking(keys: Sequence[SupportKey], make: Make, run: Run, most: int) -> dict[SupportKey, str]:
     """The refused signatures as few keys, with the reasons.
 
-    A signature is refused if INSTANCES of it are, or one in the words of others' refusals. keys:
-    of one exporter, at the newest opsets.
-    most: signatures that are asked for; operators take turns, float32 comes first.
+    A signature is refused if INSTANCES of it are, or one in the words of others' refusals. keys: of
+    one exporter, at the newest opsets. most: signatures that are asked for; operators take turns,
+    float32 comes first.
     """
     usual = sorted(keys, key=lambda key: DType.FLOAT32.value not in key.dtypes)
     entries: dict[SupportKey, SupportEntry] = {}
@@ -64,7 +64,7 @@ def lacking(keys: Sequence[SupportKey], make: Make, run: Run, most: int) -> dict
 
 
 def _beside_each_other(keys: Sequence[SupportKey]) -> Iterator[list[SupportKey]]:
-    """The signatures in their order, at most TOGETHER in a row, none of an operator of another."""
+    """The signatures in their order in rows of at most TOGETHER, no two of one operator."""
     row: dict[str, SupportKey] = {}
     for key in keys:
         if key.operator in row or len(row) == TOGETHER:
