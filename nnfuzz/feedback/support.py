@@ -15,6 +15,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from nnfuzz.backend.backtrace import normalise
 from nnfuzz.backend.causes import refusing_lines
@@ -84,6 +85,7 @@ class Phrases:
         return enough and words not in self._partial
 
 
+@lru_cache(10_000)
 def _words(key: SupportKey, message: str) -> str:
     """What is the same in refusals of other operators and dtypes."""
     asked = message.startswith(f"{UNSUPPORTED} in ")
