@@ -172,7 +172,8 @@ _DIAGNOSTIC = re.compile(
 )
 """What C and C++ compilers and linkers say of a source, with line and column."""
 GENERATED = "generated code"
-"""The location of a fault that another compiler finds in what a compiler has written."""
+"""The location of a fault in code that the compiler under test has written, and that another
+compiler refuses."""
 FEWEST_WORDS = 3
 """The fewest words of a statement: fewer are a name or a value."""
 MOST_LINES = 6

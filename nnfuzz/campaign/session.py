@@ -49,9 +49,9 @@ from nnfuzz.triage.signature import Failure
 from nnfuzz.triage.survey import declared, learn_habits, usual_seconds
 
 ASKED = 5
-"""Signatures for each test that a compiler without a table is asked for before the first test. Of
-what two releases refused in 300 tests, 4 of 56 were among the first two for each test, 55 among
-the first five."""
+"""How many signatures per test a compiler without a table is asked for before the first test. Two
+releases refused 56 signatures in 300 tests: two questions per test would have found 4 of them, five
+questions per test 55."""
 SHOWN = 10  # indexes of tests that are named in one line
 
 

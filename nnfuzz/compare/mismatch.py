@@ -138,8 +138,8 @@ class Verdict:
     defined: False if a correct compiler may raise an error (nnfuzz.compare.envelope.defined).
     losses: by partly incomparable output, the nodes at which comparability is lost.
     contradictions: by target, outputs that agree with onnx.reference and not with our reference.
-    waived: by output on which onnx.reference does not count, what it does there and which words of
-    the standard say otherwise.
+    waived: by output for which onnx.reference is known to be wrong, a text that says how, with the
+    words of the standard.
     calls: by target whose wrong outputs are right if the program is called once, the number of the
     first wrong call, from 0.
     """

@@ -47,7 +47,7 @@ LICENSE = "Apache-2.0"
 
 
 class NotTensors(Unreadable):
-    """Inputs or outputs are sequences or optionals, or strings: valid ONNX that no corpus has."""
+    """Inputs or outputs are sequences, optionals or strings: valid ONNX, but not for a corpus."""
 
 
 @dataclass(frozen=True)

@@ -92,11 +92,8 @@ def _answers(
         prefixes = {f"m{n}_": key for n, key in enumerate(keys)}
         parts = dict.fromkeys(re.findall(r"(?<![^\W_])m\d+_", outcome.message))
         named = [prefixes[part] for part in parts if part in prefixes]
-        if (
-            len(named) == 1
-            and answer.kind == UNSUPPORTED
-            and phrases.whole(named[0], answer.message)
-        ):
+        single = len(named) == 1 and answer.kind == UNSUPPORTED
+        if single and phrases.whole(named[0], answer.message):
             yield named[0], answer
             left.append(tuple(key for key in keys if key not in named))
             continue

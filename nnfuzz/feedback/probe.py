@@ -229,8 +229,8 @@ class Prober:
     def _suspects(
         self, keys: Sequence[SupportKey], refusals: Sequence[str], names: Sequence[str]
     ) -> list[SupportKey]:
-        """The signatures of a refused test that may be the reason, since they never ran. The words
-        about one that did run concern a part of a signature.
+        """The signatures of a refused test that may be the reason, since they never ran. If the
+        refusal names a signature that ran before, its words are recorded as not about a whole one.
         """
         if len(meant := named_in(sorted(keys), refusals)) == 1:
             for entry in filter(None, (self.tables[name].entries.get(meant[0]) for name in names)):

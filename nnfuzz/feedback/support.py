@@ -63,9 +63,10 @@ def telling_line(message: str) -> str:
 
 
 class Phrases:
-    """The words in which a compiler refuses signatures as a whole: they name the operator, those of
-    two operators were refused in them at every instance, and none that ran was. One refusal in them
-    is enough then.
+    """The words in which a compiler refuses whole signatures, whatever the instance.
+
+    Such words name the operator. Two operators had signatures that were refused in them at every
+    instance, and none was that runs otherwise. One more refusal in these words decides a signature.
     """
 
     def __init__(self) -> None:
@@ -87,7 +88,7 @@ class Phrases:
 
 @lru_cache(10_000)
 def _words(key: SupportKey, message: str) -> str:
-    """What is the same in refusals of other operators and dtypes."""
+    """The words of a refusal without its operator, dtypes, numbers and names."""
     asked = message.startswith(f"{UNSUPPORTED} in ")
     line = telling_line(message.partition(": ")[2] if asked else message)
     return general_message(normalise(line), EVERY_DTYPE, (key.operator.rpartition(".")[2],))
@@ -159,8 +160,7 @@ class Support:
 
     @property
     def phrases(self) -> Phrases:
-        """The words of the refusals so far; those that decided a signature by themselves say no
-        more than the ones before."""
+        """The words of the refusals so far, except those of signatures that they have decided."""
         phrases = Phrases()
         for key, entry in self.entries.items():
             if entry.message and (entry.status == OK or entry.tries >= INSTANCES):

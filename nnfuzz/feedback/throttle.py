@@ -36,9 +36,10 @@ SIGNATURE_SHARE, EDGE_SHARE = 0.25, 0.1
 REFUSED_SHARE = 0.5
 """Share of the tests with an item that a compiler must refuse before the item is avoided: what an
 operator needs beside its dtypes, such as a constant operand, is refused in some of its tests."""
-SIGNIFICANT, TOLD = 20.0, 10.0
-"""The G statistic that one item in about 100,000 innocent ones reaches by chance, and that of
-refusals: what a compiler states holds in every test."""
+SIGNIFICANT, STATED = 20.0, 10.0
+"""The least G statistics of an item that is avoided: for failures, and for refusals. By chance one
+innocent item in about 100,000 reaches the first. The second is lower, since a compiler that states
+a limit keeps to it in every test."""
 REFUSALS = 3
 """Refusals in the same words after which an item is avoided."""
 _WORD = re.compile(r"(?<!<)\b[A-Za-z_][\w.]*\b")
@@ -51,8 +52,8 @@ class _Group(NamedTuple):
     """Failures of one signature, failures of one kind ("BACKEND KIND STAGE"), or refusals of one
     compiler in the same words.
 
-    exporter: the one that failed, or whose models are refused; empty for those of all. refusal:
-    whether it is a refusal.
+    exporter: the one that failed, or whose models are refused; empty for a compiler's failures, and
+    for refusals whatever the exporter. refusal: whether these are refusals.
     """
 
     exporter: str
@@ -60,7 +61,7 @@ class _Group(NamedTuple):
     refusal: bool = False
 
     def enough(self, threshold: int) -> int:
-        """The occurrences after which an item is avoided."""
+        """The occurrences after which an item is avoided. threshold: those of failures."""
         return min(threshold, REFUSALS) if self.refusal else threshold
 
     def needed(self, item: SupportKey) -> float:
@@ -179,7 +180,7 @@ class Throttle:
                     continue
                 if failed / among[item] >= group.needed(item):
                     associated = association(failed, among[item], bad[group], len(tests))
-                    if associated >= (TOLD if group.refusal else SIGNIFICANT):
+                    if associated >= (STATED if group.refusal else SIGNIFICANT):
                         yield _Suspect(item, group, failed, among[item], associated)
 
     def _avoidable(
@@ -256,7 +257,7 @@ def association(failed: int, with_item: int, bad: int, tests: int) -> float:
 
 
 def _stated(line: str) -> str:
-    """The words of a refusal without dtypes, numbers and numbered names, which models differ in."""
+    """The words of a refusal without dtypes, numbers and numbered names: models differ in these."""
     text = general_message(normalise(line), EVERY_DTYPE, ())
     return " ".join(word for word in _WORD.findall(text) if not word.endswith("N"))
 

@@ -29,8 +29,8 @@ def edge_keys(graph: GraphView) -> tuple[str, ...]:
 
 
 def property_keys(operator: str, attributes: Mapping[str, object], rank: int) -> list[str]:
-    """The keys of a node's modes and flags, and of the rank of its first input, which is a key of
-    any operator as well.
+    """The keys of a node's modes and flags, and of the rank of its first input. The rank has two
+    keys: one of the operator, and one of any operator.
     """
     modes = (f"{k}={v}" for k, v in attributes.items() if isinstance(v, bool) or _is_word(v))
     return [f"{op}[rank={rank}]" for op in ("any", operator)] + [f"{operator}[{m}]" for m in modes]

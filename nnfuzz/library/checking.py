@@ -101,7 +101,7 @@ def check_model(
         if isinstance(model, TestCase):
             cases, why = iter([model]), ""
         else:
-            cases, why = cases_to_check(model_proto(model, notes.append), inputs, seed, plugins)
+            cases, why = cases_to_check(model, inputs, seed, plugins, notes.append)
         case = next(cases)
     oracle = Oracle(plugins)
     targets = _with_defaults(targets or installed_compilers(plugins), plugins)
@@ -171,17 +171,19 @@ def cases_to_check(
     inputs: Inputs,
     seed: int,
     plugins: Sequence[str | Path],
+    note: Callable[[str], object] = lambda text: None,
 ) -> tuple[Iterator[TestCase], str]:
     """Returns the test case of a model, and "". If nnfuzz can compute no output, or not know which
     inputs are valid, it returns cases to try one after the other, and the reason. These cases have
-    neither a graph nor expected outputs; their inputs are the given ones, or guesses.
+    neither a graph nor expected outputs; their inputs are the given ones, or guesses. note: see
+    `model_proto`.
 
     Raises: ModelError, OSError.
     """
     from nnfuzz.testcase.foreign import checked_interface, in_calls
     from nnfuzz.testcase.foreign_inputs import guesses
 
-    read, found = model_proto(model), list[TestCase]()
+    read, found = model_proto(model, note), list[TestCase]()
     try:
         found = [case_from_onnx(read, inputs, seed=seed, plugins=plugins)]
         if inputs is not None or OPAQUE not in found[0].graph.operators:
@@ -327,13 +329,13 @@ class _Examination:
     def behind(
         self, plugins: Sequence[str | Path], reported: Sequence[Place]
     ) -> tuple[list[Place], list[str]]:
-        """Judges nodes behind values without a reference, or behind so many others that little room
-        is left for errors: what the first target makes of these is an input then. Returns failures,
+        """Judges nodes behind values that have no reference, or are compared loosely. Such a value
+        becomes an input of a part of the model, as the first target computes it. Returns failures,
         and a note.
 
         reported: the places so far; accuracy that one of them gives away is not reported again.
 
-        Replaces entries of `values` by others of which more is compared.
+        Entries of `values` are replaced where more of a value is compared now.
         """
         from nnfuzz.base.untrusted import parsed_model
         from nnfuzz.testcase.extraction import declared, extracted
@@ -347,13 +349,13 @@ class _Examination:
         known = {place.targets for place in reported if place.given_away}
         for trial in range(ROUNDS):
             unknown, whole = self._unknown() - given.keys(), not trial and not self.case.graph
+            loose = {v.name for v in self.values if v.judged < ENOUGH <= v.share}
             taken = set[str]()
             for name in () if whole else unknown.intersection(reads, computed):
-                read = computed.keys() & {*reads[name]} - given.keys()
-                if unknown.isdisjoint(
-                    reads[name]
-                ):  # what is compared loosely alone is computed anew
-                    taken |= read if read and name in self._loose() else {name}
+                if unknown.isdisjoint(reads[name]):
+                    read = computed.keys() & {*reads[name]} - given.keys()
+                    # A value that is only loose can be judged closely once its operands are inputs.
+                    taken |= read if read and name in loose else {name}
             given |= {name: computed[name] for name in taken}
             rest = [name for name in reads if name in unknown - taken][: None if whole else PART]
             if not rest or not (taken or whole):
@@ -385,10 +387,6 @@ class _Examination:
     def _unknown(self) -> set[str]:
         """The names of values of which too little has a reference, or a close one."""
         return {value.name for value in self.values if value.judged < ENOUGH}
-
-    def _loose(self) -> set[str]:
-        """The names of values that have a reference, but too little of a close one."""
-        return {v.name for v in self.values if v.judged < ENOUGH <= v.share}
 
     def place(self, finding: Finding, hidden: bool = False) -> Place:
         """The place of a failure, at the least optimised target that fails.

@@ -149,7 +149,7 @@ class Output:
         return self.differs_beyond(())
 
     def differs_beyond(self, known: Collection[str]) -> bool:
-        """Whether others than the known targets differ so."""
+        """The same, without groups in which there are known targets alone."""
         groups = [group for group in self.groups if not {*group} <= {*known}]
         return len(groups) > 1 and not (self.contradicted or any(c.wrong for c in self.computed))
 

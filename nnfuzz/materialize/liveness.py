@@ -17,7 +17,7 @@ def keep_only(
     """Gives a graph these outputs, and removes nodes, initializers and declarations that compute
     nothing for them that is not given. Returns the names of the values that are needed.
 
-    Before IR version 4 initializers are inputs as well: those that go are none any more.
+    Before IR version 4 each initializer is an input as well, and both are removed together.
     """
     outputs, kept = list(outputs), []
     needed = {output.name for output in outputs}

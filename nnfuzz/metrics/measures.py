@@ -11,8 +11,7 @@ from nnfuzz.base.reading import JsonObject
 from nnfuzz.ir.features import Features
 
 USUAL = 5
-"""Two values of attributes that would occur together in so many nodes by chance, and never do, are
-a gap."""
+"""A pair of values is listed as a gap if chance alone would put it in so many nodes."""
 
 
 class Tally:
@@ -57,8 +56,9 @@ class Tally:
             self.together[node.op].update(combinations(sorted(node.attributes), 2))
 
     def apart(self) -> Iterator[tuple[float, str, str, str]]:
-        """Values of two attributes of an operator, both of which occur, but in no node together: in
-        how many they would by chance, the operator, and the values."""
+        """The pairs of values of two attributes that occur, but never in one node. Each comes as
+        (number of nodes that would have it by chance, operator, value, value).
+        """
         for op, counts in self.values.items():
             for one, two in _of_two_attributes(counts):
                 if (one, two) not in self.together[op]:

@@ -57,8 +57,8 @@ class OpSpec(Typed, Numeric):
     For opsets before 11, nnfuzz.materialize.older finds by trial which instances can be lowered."""
 
     constant_inputs: ClassVar[tuple[str, ...]] = ()
-    """ONNX's names of inputs that `from_onnx` gets among the fields if they are constants, although
-    no attribute has that name."""
+    """ONNX's names of inputs. If such an input is a constant, `from_onnx` gets its value as a
+    field."""
 
     weight: ClassVar[float] = 1.0
     """How often generation picks the operator, relative to others."""

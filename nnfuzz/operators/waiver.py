@@ -37,7 +37,7 @@ class Waiver:
     known: str = ""
 
     def __str__(self) -> str:
-        """A sentence on the implementation, and the words of the standard."""
+        """A sentence that says what the implementation does, and the words of the standard."""
         return f"It {self.claim}{self.known and f', see {self.known}'}. {self.clause}"
 
     def covers(self, op: Any, opset: int, types: Sequence[TensorType]) -> bool:

@@ -1,8 +1,9 @@
 """Reduces a user's model while a command of theirs exits as it does with the whole model.
 
 No compiler and no reference is asked. Nodes are left out, half of them first, then quarters, and at
-last one by one; what the rest reads of them becomes an input of the model. Then outputs go alike,
-and nodes in the bodies of If, Loop and Scan, where a body alone is not enough.
+last one by one; what the rest reads of them becomes an input of the model. Outputs are left out in
+the same way. A body of an If, Loop or Scan takes the place of the whole model if the command exits
+alike with it; otherwise nodes of the body are left out.
 """
 
 from __future__ import annotations
@@ -167,14 +168,13 @@ class ModelReduction:
         return alone
 
     def _inside(
-        self,
-        model: onnx.ModelProto,
-        place: Place,
-        kept: Sequence[int],
+        self, model: onnx.ModelProto, place: Place, kept: Sequence[int]
     ) -> onnx.ModelProto | None:
-        """The model with some nodes of a body. In place of a value that is no longer computed, the
-        rest gets a value of its dtype and rank that it was computed from, or else an input of the
-        model. None if its type is unknown, or no node is left out so.
+        """The model with only some nodes of a body.
+
+        A value that is no longer computed is replaced by an operand of the node that computed it,
+        if one has the same dtype and rank, or else by a new input of the model. None if the type of
+        the value is unknown, or if the model does not become smaller.
         """
         copy = onnx.ModelProto()
         copy.CopyFrom(model)

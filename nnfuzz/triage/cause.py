@@ -223,7 +223,9 @@ def _parts(failure: Failure, graph: GraphView, symptoms: Symptoms) -> JsonObject
 
 
 def written_rules(failure: Failure) -> list[str]:
-    """The rules of a form that holds the same computation in another file; none of other forms."""
+    """The rules of the failing form if they change the file alone, and not the computation; else
+    none.
+    """
     from nnfuzz.vary.rewrite.rewriting import WRITTEN
 
     rules = rules_of(failure.targets[0].form)
@@ -231,8 +233,8 @@ def written_rules(failure: Failure) -> list[str]:
 
 
 def _written(failure: Failure, graph: GraphView, operator: str) -> dict[str, object]:
-    """Parts of a failure that takes another file. What is read wrongly makes any operator compute
-    wrong values, or raise while it runs.
+    """Parts of the cause of a failure that occurs only with another file. The operator is none of
+    them: a value that is read wrongly can make any operator compute wrong values or raise.
     """
     if failure.stage in (Stage.EXECUTE, Stage.COMPARE):
         gone = (*_ERROR, "signal", "levels", "others", "varies")

@@ -362,7 +362,8 @@ def refused_interface(runner: BackendRunner, opset: int) -> tuple[str, ...]:
     found: list[str] = []
     for kind in suspects([*(d.text for d in DType if d is not DType.FLOAT32), RANK_0]):
         if not outcome([kind], "KK").ok:  # else it lacks conversions alone
-            within = "FKKF" if kind == RANK_0 else "FKF"  # which may read none of it first
+            # Of rank 0, "FKF" has only a result: a compiler may refuse rank 0 as an operand.
+            within = "FKKF" if kind == RANK_0 else "FKF"
             paths = {within: kind, "KF": f"{INPUT} {kind}", "FK": f"{OUTPUT} {kind}"}
             each = {name: outcome([kind], path).kind for path, name in paths.items()}
             found += [name for name, own in each.items() if own is OutcomeKind.UNSUPPORTED]

@@ -4,7 +4,7 @@
     python -m scripts.check.triage CAMPAIGN --truth tests/planted/fusing.py
 
 Relu and Clip are merged in both orders, by a rule each; one rule accepts three operators; one
-forgets that the first of two nodes is read elsewhere; one kernel is wrong at every level.
+forgets that other nodes read the first of two as well; one kernel is wrong at every level.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RULES: dict[str, Callable[[onnx.GraphProto], None]] = {}
 
 
 def pairs(graph, firsts, seconds) -> Iterator[tuple[onnx.NodeProto, onnx.NodeProto]]:
-    """Nodes whose first input another one computes, of these operators, the second one last."""
+    """Pairs of a node and one that reads its result as first input, of the given operators."""
     made = {name: node for node in graph.node for name in node.output}
     for node in graph.node:
         first = made.get(node.input[0]) if node.input else None
@@ -70,7 +70,7 @@ def cast_of_cast(graph):
 
 @rule
 def own_inverse(graph):
-    """Two operators in a row are taken for each other's inverse."""
+    """Each of these operators is taken for the inverse of the one before it."""
     for first, second in pairs(graph, ["Neg", "Abs", "Reciprocal"], ["Neg", "Abs", "Reciprocal"]):
         become(second, "Identity", first.input[0])
 
@@ -117,7 +117,9 @@ def optimised(model: onnx.ModelProto, rules: Collection[str]) -> onnx.ModelProto
 
 
 def causes_of(model: bytes, feeds: Arrays) -> set[str]:
-    """The rules and kernels by which these bytes fail: alone, or without which they do not."""
+    """The rules and kernels that make these bytes fail on these inputs. Without a rule that does so
+    alone, these are the rules without which the others give another result.
+    """
     given, every = onnx.ModelProto.FromString(model), {*RULES}
 
     def result(rules: Collection[str]) -> object:

@@ -1,11 +1,11 @@
-"""A compiler that writes C++ which another compiler does not take, or which dies when it runs.
+"""A compiler that writes C++. Another compiler refuses what it writes, or the program dies.
 
     nnfuzz fuzz --plugin tests/planted/generated.py -b generated --tests 600
     python -m scripts.check.triage CAMPAIGN --truth tests/planted/generated.py
 
-The cause stands in the middle of a log, behind a command with temporary files and before source
-that is quoted, remarks in any order and one last line for all. Refusals stand behind a label, or
-are of a class called `error`, or a TypeError of a native binding: no finding may tell of these.
+The cause is in the middle of a log. Before it there is a command with temporary files; after it
+there are quoted source, remarks in any order, and a last line that all logs have. No finding may
+report the refusals: these have a label in front, or are of a class called `error`, or a TypeError.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def log(site, statement):
     names = random.sample(["tile.h", "buffer.h", "loops.h", "simd.h"], 2)
     remarks = [f"{path[:-8]}/{name}:{line + 7}: note: candidate declared here" for name in names]
     source = f"auto {site.node.outputs[0]}_{line} = nn::{site.op}(t{site.index}, arena + {line})"
-    told = {"path": path, "line": line, "column": random.randrange(3, 40), "source": source}
-    return LOG.format(**told, statement=statement, remarks="\n".join(remarks))
+    place = {"path": path, "line": line, "column": random.randrange(3, 40), "source": source}
+    return LOG.format(**place, statement=statement, remarks="\n".join(remarks))
 
 
 def fail(site, statement):
@@ -88,14 +88,14 @@ def no_mask(site):
 
 @FAULTS.at(Stage.COMPILE, *ALONG, when=lambda site: site.node.attrs.get("axis", 0) < 0)
 def negative_axis(site):
-    """A negative axis is written as it is, wherever one is."""
+    """Negative axes are written into the code as they are."""
     axis = site.node.attrs["axis"]
     fail(site, f"narrowing conversion of '{axis}' from 'int' to 'unsigned int'")
 
 
 @FAULTS.at(Stage.COMPILE, "Split", "TopK")
 def declared_twice(site):
-    """Operators of several results declare a variable twice."""
+    """Operators with several results declare a variable twice."""
     fail(site, f"redeclaration of 'auto {site.node.outputs[0]}_{random.randrange(99)}'")
 
 
@@ -113,7 +113,7 @@ def unresolved(site):
 
 @FAULTS.at(Stage.COMPILE, "Mod")
 def unresolved_too(site):
-    """Another function has none: the same words with another name."""
+    """Another function has no body; the message differs by its name only."""
     fail(site, "undefined reference to 'void nn::divide_floor(Tile<float, 2>&)'")
 
 

@@ -268,17 +268,19 @@ def _inputs(path: Path, model: Path) -> Arrays:
     if not path.exists():
         raise UsageError(f"--inputs {path}: no such file or folder")
     if path.is_dir():
-        return read_tensors(path, "input", interface(read_bytes(model), texts=True)[0])
+        return read_tensors(path, "input", _input_names(model))
     if path.suffix == ".npy":
         raise UsageError(f"--inputs {path} is one array without a name: write it by numpy.savez")
     arrays = read_npz(path)
     unnamed = [f"arr_{i}" for i in range(len(arrays))]
     if list(arrays) != unnamed:
         return arrays
-    names = interface(read_bytes(model), texts=True)[
-        0
-    ]  # numpy.savez's own names for arrays without a name
+    names = _input_names(model)  # numpy.savez has names of its own for arrays without one
     return dict(zip(names, arrays.values())) if len(names) == len(arrays) else arrays
+
+
+def _input_names(model: Path) -> list[str]:
+    return interface(read_bytes(model), texts=True)[0]
 
 
 def _next(check: ModelCheck) -> None:
