@@ -30,14 +30,14 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, config, files):
-    """A page of docs/ with its links to the top as they are in the site; bugs get a drawing, and
+    """A page of docs/ with its links to the top as they are in the site; bugs get pictures, and
     are not searched.
     """
     if page.file.src_uri.startswith("bugs/"):
         from scripts.make.pages import pictured
 
         page.meta["search"] = {"exclude": True}
-        markdown = pictured(markdown)
+        markdown = pictured(markdown, Path(page.file.abs_src_path).parent)
     up = "../" * page.file.src_uri.count("/")
     return linked(markdown.replace(f"]({up}../", f"]({up}"))
 

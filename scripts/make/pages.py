@@ -20,6 +20,8 @@ from nnfuzz.bugs.bug import Bug, BugState, ScriptResult
 from nnfuzz.bugs.ledger import Ledger
 from nnfuzz.cli.commands.ops import HEADINGS, operator_facts
 from nnfuzz.findings.drawing import draw
+from nnfuzz.findings.folder import is_finding, read_finding
+from nnfuzz.findings.page import picture
 from nnfuzz.materialize.model_graph import graph_of
 from nnfuzz.materialize.opsets import OPSETS, default_opset
 from nnfuzz.operators.motif import Motif, load_motifs
@@ -201,15 +203,18 @@ def _links(name: str) -> str:
     )
 
 
-def pictured(report: str) -> str:
+def pictured(report: str, place: Path) -> str:
     """A report.md of the ledger with a drawing above its model, in which the node of the first
-    wrong output is marked; without one for models whose text ONNX does not read.
+    wrong output is marked, and heat maps of that output if its folder has the values; without both
+    for models whose text ONNX does not read.
     """
     head, heading, rest = report.partition("## Model\n\n")
     with suppress(parser.ParseError):
         graph = graph_of(parser.parse_model("".join(rest.split("```")[1:2])))
         wrong = re.search(r"\n\| `(\w+)` \| `\[", head)
-        return f"{head}{heading}<div>{draw(graph, wrong=wrong[1] if wrong else '')}</div>\n\n{rest}"
+        heat = picture(read_finding(place))["heat"] if wrong and is_finding(place) else None
+        pictures = draw(graph, wrong=wrong[1] if wrong else ""), *filter(None, [heat])
+        return "".join([head, heading, *(f"<div>{own}</div>\n\n" for own in pictures), rest])
     return report
 
 

@@ -32,10 +32,17 @@ def test_a_row_has_states_and_releases():
 
 
 def test_a_report_gets_a_drawing_with_its_wrong_node_marked():
-    report = (LEDGER.place("onnxruntime/qlinear-softmax-scale") / "report.md").read_text()
-    drawing = pictured(report).partition("<div>")[2].partition("</div>")[0]
+    place = LEDGER.place("onnxruntime/qlinear-softmax-scale")
+    report = (place / "report.md").read_text()
+    drawing = pictured(report, place).partition("<div>")[2].partition("</div>")[0]
     assert "QuantizeLinear</text>" in drawing and re.search(r'class="[^"]*g-wrong', drawing)
-    assert pictured("# no model") == "# no model"
+    assert pictured("# no model", place) == "# no model"
+
+
+def test_a_report_gets_heat_maps_of_values_that_its_folder_holds():
+    place = LEDGER.place("tvm/maximum-of-nan")
+    shown = pictured((place / "report.md").read_text(), place)
+    assert shown.count('class="heat"') == 3 and "outside: up to inf" in shown
 
 
 def test_the_scripts_stand_alone():
