@@ -314,6 +314,7 @@ class Pow(Broadcasting):
     """
 
     carries_nan = False  # of an exponent for the base 1, and of a base for the exponent 0
+    keeps_sign = True
     merges = ("Sqrt",)
     inputs = (In("T", (*FLOATS, DType.INT32, DType.INT64)), In("E", NUMBERS))
     unexportable = (

@@ -135,6 +135,7 @@ class ReduceMean(Reduction, Averaging):
 
     inputs = (In("T", WHOLE),)
     monotone = (1,)
+    adding = True
 
     def reduce(self, x, axes, keepdim):
         if x.is_floating_point():

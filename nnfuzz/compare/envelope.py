@@ -359,7 +359,7 @@ def _widened(
             return interval
     lo, hi = interval.lo - radius, interval.hi + radius
     if isinstance(op, Summing) and op.adding and all(bool((b.lo >= 0).all()) for b in inputs):
-        lo = lo.clamp(min=0)  # a sum of nonnegative numbers is nonnegative in any order
+        lo = lo.clamp(min=0)  # so is their sum or mean, in any order
     return _clipped(op, interval, Interval(lo, hi, interval.any), precision)
 
 
@@ -377,16 +377,19 @@ REFERENCE = 2.0
 def _clipped(op: OpSpec, interval: Interval, wide: Interval, precision: Precision) -> Interval:
     """The widened interval, cut to what rounding can do.
 
-    Rounding cannot leave `op.within`, change a sign, or turn a number into an infinity unless it is
-    half a unit in the last place beyond the greatest one.
+    Rounding cannot leave `op.within`, change a sign, take away half of a number that does not
+    underflow, or turn a number into an infinity unless it is half a unit in the last place beyond
+    the greatest one.
     """
     (least, most), lo, hi = op.within, wide.lo, wide.hi
     if op.exactness == "rounded":
         greatest, near = precision.greatest, precision.greatest * (1 + precision.u)
         lo = torch.where(interval.lo > -near, lo.clamp(min=-greatest), lo)
         hi = torch.where(interval.hi < near, hi.clamp(max=greatest), hi)
-        lo = torch.where(interval.lo >= 0, lo.clamp(min=0), lo)
-        hi = torch.where(interval.hi <= 0, hi.clamp(max=0), hi)
+    if op.keeps_sign or op.exactness == "rounded":
+        least_kept, most_kept = interval.lo / 2 - precision.tiny, interval.hi / 2 + precision.tiny
+        lo = torch.where(interval.lo >= 0, lo.maximum(least_kept.clamp(min=0)), lo)
+        hi = torch.where(interval.hi <= 0, hi.minimum(most_kept.clamp(max=0)), hi)
     # A rounding error may put the reference itself outside of `op.within`.
     if least > -math.inf:
         lo = torch.minimum(lo.clamp(min=least), interval.lo)

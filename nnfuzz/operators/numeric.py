@@ -134,6 +134,9 @@ class Numeric:
     (+ - * / sqrt). "sum": if all terms are integers with absolute values adding up to less than
     1/u."""
 
+    keeps_sign: ClassVar[bool] = False
+    """Whether no rounding error changes a sign. So it is where `exactness` is "rounded"."""
+
     joining: ClassVar[str] = ""
     """How a compiler may merge the operator into a sum that it reads. "term", "factor": any input
     may be the sum, and the other inputs are added to it or multiplied into it. "first": only the
