@@ -114,6 +114,7 @@ class QuantizeLinear(Scaled):
     def requires(self, x, scale, *zero):
         yield from super().requires(x, scale, *zero)
         yield all(z.dtype is self.to and self.to.is_int for z in zero)
+        yield self.precision in (None, *PRECISIONS[x.dtype])
 
     def complete(self, draw, first, dtypes):
         kept = dtypes[:2] if dtypes[-1].is_float else dtypes

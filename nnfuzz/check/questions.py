@@ -72,10 +72,8 @@ def _envelope(result: np.ndarray, interval: Interval) -> Envelope:
     """Bounds of an implementation's results."""
     unsure, dtype = interval.mask(), DType.of(result.dtype)
     if not dtype.is_float:
-        exact, nowhere = plain(result), np.zeros(result.shape, bool)
-        certain = interval.exact and not unsure.any()
-        ends = (exact, exact) if certain else (interval.lo.numpy(), interval.hi.numpy())
-        return Envelope(dtype, exact, *ends, nowhere)
+        exact, ends = plain(result), (interval.lo.numpy(), interval.hi.numpy())
+        return Envelope(dtype, exact, *((exact, exact) if interval.exact else ends), unsure.numpy())
     info = ml_dtypes.finfo(result.dtype)
     middle = (interval.lo + interval.hi) / 2
     rounding = float(info.eps) * middle.abs() + (interval.hi - interval.lo) / 2

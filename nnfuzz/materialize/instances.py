@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import onnx
 import torch
@@ -27,6 +27,7 @@ from nnfuzz.operators.operator import OpSpec, flatten
 
 MISTYPED = 10.0
 """Added to the distance between an instance and a node for each output of another type."""
+T = TypeVar("T")
 CONSTANTS = 5
 """Most constant inputs for which both uses, as operand and as attribute, are tried."""
 
@@ -141,15 +142,18 @@ def _checked(source: StaticModel, group: NodeGroup, op: OpSpec, inputs: list[str
 
 
 def _undeclared(op: OpSpec) -> Iterator[str]:
-    """Names of attributes whose value differs from their only declared option, and of flags that
-    are neither 0 nor 1."""
+    """Names of attributes whose value differs from their only declared option, of flags that are
+    neither 0 nor 1, and of numbers below 0 where no option is."""
     fixed = (
         (name, declared.options)
         for name, declared in op.declared.items()
         if isinstance(declared, Choice) and isinstance(declared.options, tuple)
     )
     for name, only in fixed:
-        if (len(set(only)) == 1 or {*only} == {0, 1}) and op.attributes[name] not in only:
+        value = op.attributes[name]
+        strict = len(set(only)) == 1 or {*only} == {0, 1}
+        below = isinstance(value, float) and value < 0 and not any(o and o < 0 for o in only)
+        if below or (strict and value not in only):
             yield name
 
 
@@ -171,7 +175,7 @@ def _yields(
 
 def _operands(source: StaticModel, group: NodeGroup, spec: type[OpSpec]) -> Iterator[list[str]]:
     """Candidates for the spec's inputs: those of the node, without some of the constants."""
-    given = [name for name in group.operands if name]
+    given = [name for name in _ordered(spec, group.operands) if name]
     least, most = spec.arity()[0], spec.most_inputs()
     held = [name for name in given if name in source.types]
     spare = [i for i, name in enumerate(given) if name in source.constants]
@@ -182,6 +186,11 @@ def _operands(source: StaticModel, group: NodeGroup, spec: type[OpSpec]) -> Iter
             names = [name for i, name in enumerate(given) if i not in gone]
             if least <= len(names) <= most and set(names) <= set(held):
                 yield names
+
+
+def _ordered(spec: type[OpSpec], given: Sequence[T]) -> Sequence[T]:
+    """What belongs to the inputs of a node, in the spec's order of inputs."""
+    return [given[i] for i in spec.order if i < len(given)] or given
 
 
 def _all_fields(source: StaticModel, group: NodeGroup, spec: type[OpSpec]) -> dict[str, Any]:
@@ -217,7 +226,7 @@ def _fields(
     given = defaults(node, source.opset, spec.schema)
     fields = {name: _value(value) for name, value in given.items()}
     inputs = []
-    for name, formal in zip(node.input, _formal(node, schema)):
+    for name, formal in _ordered(spec, list(zip(node.input, _formal(node, schema)))):
         if formal in (*spec.declared, *spec.constant_inputs) and (
             not name or name in source.constants
         ):

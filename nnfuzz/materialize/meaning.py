@@ -99,15 +99,17 @@ def difference(
             if names.get(ours, ours) != name:
                 constant = source.constants.get(name)
                 found += _difference(own[ours], constant) if ours in own else 2.0
-        found += _attribute_difference(*(defaults(n, source.opset, other) for n in (mine, theirs)))
+        have, want = (defaults(n, source.opset, other) for n in (mine, theirs))
+        found += _attribute_difference(have, want, other is not None)
         names.update(zip(mine.output, theirs.output))
     return found
 
 
-def _attribute_difference(have: Mapping[str, Any], want: Mapping[str, Any]) -> float:
-    found = len(want.keys() - have.keys())
-    found += sum(0 if _equal(have[n], want[n]) else 1 for n in want if n in have)
-    return found + sum(not _implied(n, have[n]) for n in have.keys() - want.keys())
+def _attribute_difference(have: Mapping[str, Any], want: Mapping[str, Any], zeros: bool) -> float:
+    """zeros: whether an integer that is left out is 0, as for the kernels of com.microsoft."""
+    alone = {n: v for n, v in (*have.items(), *want.items()) if n not in have or n not in want}
+    found = sum(not (_implied(n, v) or (zeros and _equal(v, 0))) for n, v in alone.items())
+    return found + sum(not _equal(have[n], want[n]) for n in want if n in have)
 
 
 def _difference(one: np.ndarray, other: np.ndarray | None) -> float:

@@ -60,6 +60,9 @@ class OpSpec(Typed, Numeric):
     """ONNX's names of inputs. If such an input is a constant, `from_onnx` gets its value as a
     field."""
 
+    order: ClassVar[tuple[int, ...]] = ()
+    """The position in an ONNX node of each input, if the node has them in another order."""
+
     weight: ClassVar[float] = 1.0
     """How often generation picks the operator, relative to others."""
 

@@ -34,6 +34,7 @@ class OldRotaryEmbedding(RotaryEmbedding):
     name = "RotaryEmbedding"
     since = 13
     variadic = (4, 4)
+    order = (0, 2, 3, 1)
 
     def requires(self, x, cos, sin, positions):
         yield from super().requires(x, cos, sin, positions)
@@ -77,6 +78,12 @@ class OptionalInputs(Attention):
     softmax_precision = Choice((None,))
 
     @classmethod
+    def _read(cls, fields, **own):
+        """The instance with the attributes of a node that all operators have."""
+        scale, softcap = fields.get("scale"), fields.get("softcap", 0.0)
+        return cls(scale=scale, softcap=softcap, qk=None, softmax_precision=None, **own)
+
+    @classmethod
     def signatures(cls):
         return super(Attention, cls).signatures()
 
@@ -101,6 +108,14 @@ class MultiHeadAttention(OptionalInputs):
     softcap = Choice((0.0,))
     biased = Choice((0, 0, 1), default=0)
     padding = Choice((0, 0, 0, 1, 2), default=0)
+    constant_inputs = ("key_padding_mask",)
+
+    @classmethod
+    def from_onnx(cls, fields, takes, gives, **own):
+        mask = [fields[name] for name in cls.constant_inputs[:1] if fields[name]]
+        own |= {"padding": mask[0][0].count(0) if mask else 0, "biased": int("bias" not in fields)}
+        causal = fields.get("unidirectional", 0)
+        return cls._read(fields, kv_heads=fields["num_heads"], groups=1, is_causal=causal, **own)
 
     def _bias(self, inputs):
         return inputs[3:4] if self.biased else ()
@@ -122,6 +137,7 @@ class MultiHeadAttention(OptionalInputs):
         if past:
             yield v.shape[2] == q.shape[2]
         yield from (x.shape[2] == q.shape[1] for x in mask)
+        yield self.scale != 0  # kernels take 0 for a scale that is left out
         if self.is_causal:  # else it is not said which keys are earlier than a query
             yield k.shape[1] == q.shape[1]
         yield self._keys(k.shape[1], past) > self.padding
@@ -195,13 +211,15 @@ class PackedAttention(Composite):
     num_heads = HEADS
     scale = Choice((None, None, 1.0, 0.5))
     unidirectional = Choice((0, 1))
+    variadic = (2, 3)
 
-    def requires(self, x, weights, bias, *params):
+    def requires(self, x, weights, *bias):
+        yield self.scale != 0  # kernels take 0 for a scale that is left out
         yield weights.shape[0] == x.shape[2]
         yield weights.shape[1] % (3 * self.num_heads) == 0
-        yield bias.shape[0] == weights.shape[1]
+        yield from (b.shape[0] == weights.shape[1] for b in bias)
 
-    def type_transfer(self, x, weights, bias):
+    def type_transfer(self, x, weights, *_):
         return [x.with_shape((*x.shape[:2], weights.shape[1] // 3))]
 
     def complete(self, draw, first, dtypes):
@@ -213,11 +231,12 @@ class PackedAttention(Composite):
         width = 3 * output.shape[2]
         return [x, *tensor_types(dtypes[1:], (first.shape[2], width), (width,))]
 
-    def cost(self, x, weights, bias):
+    def cost(self, x, weights, *_):
         return 2 * x.elements * weights.shape[1] + 4 * x.elements * x.shape[1]
 
-    def compose(self, apply, x, weights, bias):
-        return self._attended(apply, apply(Add(), apply(MatMul(), x, weights), bias))
+    def compose(self, apply, x, weights, *bias):
+        whole = apply(MatMul(), x, weights)
+        return self._attended(apply, apply(Add(), whole, *bias) if bias else whole)
 
     def _attended(self, apply, whole):
         """Attention of queries, keys and values that stand beside each other."""
@@ -284,9 +303,6 @@ class QuantisedAttention(PackedAttention):
     def _typed(self, own, dtypes):
         column = self._column_shape(own[1].shape)
         return [*own, *tensor_types(dtypes[3:], (), column, (), column)]
-
-    def cost(self, x, weights, *_):
-        return super().cost(x, weights, None)
 
     def compose(self, apply, x, weights, bias, *params):
         product = MatMulIntegerToFloat(columns=self.columns, listed=0)

@@ -65,7 +65,21 @@ class GroupQueryAttention(OptionalInputs):
         )
     )
     keys_seen = Choice(lambda op, *_: (0, 0, 1, 2, 5) if op.is_causal else (0,))
-    smooth = Choice((0, 0, 0, 1))
+    smooth = Choice((-1, -1, 0, 1))
+    constant_inputs = ("seqlens_k", "total_sequence_length")
+
+    @classmethod
+    def from_onnx(cls, fields, takes, gives):
+        kv_heads, kinds = fields["kv_num_heads"], ("halves", "pairs")
+        return cls._read(
+            fields,
+            kv_heads=kv_heads,
+            groups=fields["num_heads"] // kv_heads,
+            is_causal=fields["causal"],
+            rotary=kinds[fields["rotary_interleaved"]] if fields["do_rotary"] else None,
+            keys_seen=max(0, fields["local_window_size"]),
+            smooth=fields["smooth_softmax"],
+        )
 
     @property
     def window(self):
@@ -99,7 +113,7 @@ class GroupQueryAttention(OptionalInputs):
         yield v.shape[2] == k.shape[2]
         yield k.shape[1] == q.shape[1]
         yield from (x.shape[2] == q.shape[1] for x in bias)
-        yield self.softcap >= 0
+        yield self.scale != 0  # kernels take 0 for a scale that is left out
         if past:  # the kernel's own condition
             yield (q.shape[0] == 1) | (q.shape[1] == 1)
         for x in angles:
@@ -145,7 +159,7 @@ class GroupQueryAttention(OptionalInputs):
         )[0]
 
     def _weights(self, apply, q, k, mask, softmax):
-        if not self.smooth:
+        if self.smooth < 1:
             return super()._weights(apply, q, k, mask, softmax)
         *stages, _ = super()._weights(apply, q, k, mask, softmax)
         grown = apply(Moves(lambda t: torch.cat([t, torch.zeros_like(t[..., :1])], -1)), stages[2])
@@ -171,23 +185,31 @@ class GroupQueryAttention(OptionalInputs):
             rotary_interleaved=1 if self.rotary == "pairs" else None,
             local_window_size=self.keys_seen or None,
             causal=None if self.is_causal else 0,
-            smooth_softmax=self.smooth or None,
+            smooth_softmax=self.smooth,
         )
         return names
 
 
 @microsoft
 class DecoderMaskedMultiHeadAttention(MultiHeadAttention):
-    """MultiHeadAttention of one query, with a cache that has room for more keys.
+    """MultiHeadAttention of one query, with a cache that has room for more keys, which is a further
+    output with the new ones.
 
     `position`: how many keys the cache holds. Source:
     com.microsoft.DecoderMaskedMultiHeadAttention-1.
     """
 
     weight = 4.0  # few other nodes have values that fit
+    order = (0, 1, 2, 10, 3, 4, 5, 6, 7, 8, 9)
     inputs = (In("T", FLOAT[:2], (3, 3)), *MultiHeadAttention.inputs[1:])
     is_causal = Choice((0,))
     position = Choice((0, 1, 1, 2, 4))
+    constant_inputs = ("mask_index", "past_sequence_length")
+
+    @classmethod
+    def from_onnx(cls, fields, takes, gives):
+        (held,) = fields["past_sequence_length"] or (0,)
+        return super().from_onnx(fields, takes, gives, position=held)
 
     def requires(self, q, k, v, *rest):
         yield q.shape[1] == 1
@@ -201,7 +223,7 @@ class DecoderMaskedMultiHeadAttention(MultiHeadAttention):
         return n + self.position if past else n
 
     def type_transfer(self, q, k, v, *rest):
-        return [q.with_shape(v.shape)]
+        return [q.with_shape(v.shape), *self._parts((q, k, v, *rest))[1]]
 
     def _types(self, draw, q, v, dtypes, heads):
         found = super()._types(draw, q, q.shape[2], dtypes, heads)
@@ -222,7 +244,9 @@ class DecoderMaskedMultiHeadAttention(MultiHeadAttention):
         held = Moves(lambda t: t[:, :, : self.position])
         kept = [apply(held, t) for t in past]
         others = rest[: len(rest) - len(past)]
-        return super().compose(apply, q, k, v, *others, *kept)[:1]
+        y, *written = super().compose(apply, q, k, v, *others, *kept)
+        room = Moves(lambda new, t: torch.cat([new, t[:, :, self.position + 1 :]], 2))
+        return [y, *(apply(room, new, t) for new, t in zip(written, past))]
 
     def onnx(self, emit, q, k, v, *rest):
         given = (q, k, v, *rest)
@@ -230,7 +254,7 @@ class DecoderMaskedMultiHeadAttention(MultiHeadAttention):
         length = (emit.const([self.position], DType.INT32),) if past else ()
         bias = ("", "", *self._bias(given)) if self._bias(given) else ()
         before = (*(past or ("", "")), *(length or ("",)))
-        found = emit(
+        return emit(
             self.name,
             *(q, k, v, self._padding(emit, k, past), mask[0] if mask else "", *before, *bias),
             outputs=3 if past else 1,
@@ -238,7 +262,6 @@ class DecoderMaskedMultiHeadAttention(MultiHeadAttention):
             scale=self.scale,
             past_present_share_buffer=1 if past else None,
         )
-        return found[0] if past else found
 
 
 WAIVERS = {

@@ -161,6 +161,7 @@ class MoE(Mixture):
         In("T", ranks=(2, 2), weight=True),
     )
     variadic = (4, 6)
+    order = (0, 1, 2, 4, 3, 5)
 
     def requires(self, x, router, first, second, *biases):
         experts = router.shape[1]

@@ -42,11 +42,19 @@ class OldGatherND(GatherND):
 
 @microsoft
 class ExpandDims(Unsqueeze):
-    """Unsqueeze by one axis, an operand of rank 0. Source: com.microsoft.ExpandDims-1."""
+    """Unsqueeze by one axis. Source: com.microsoft.ExpandDims-1."""
 
-    takes_empty = False
     inputs = (In("T", MOVED, (0, 4)),)
+    constant_inputs = ("axis",)
     axes = Choice(by=lambda draw, op, x, *_: (draw.integer(-x.rank - 1, x.rank),))
+    listed = Choice((0, 1))
+    """Whether the operand has rank 1."""
+
+    @classmethod
+    def from_onnx(cls, fields, takes, gives):
+        axis = fields["axis"]
+        listed = isinstance(axis, tuple)
+        return cls(axes=axis if listed else (axis,), listed=int(listed))
 
     @classmethod
     def input_rank(cls, draw, output_rank):
@@ -57,7 +65,8 @@ class ExpandDims(Unsqueeze):
         yield from super().requires(x)
 
     def onnx(self, emit, x):
-        return emit(self.name, x, emit.const(self.axes[0], DType.INT32))
+        axis = self.axes if self.listed else self.axes[0]
+        return emit(self.name, x, emit.const(axis, DType.INT32))
 
 
 @microsoft

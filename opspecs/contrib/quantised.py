@@ -213,6 +213,7 @@ class QLinearConcat(Requantising):
 
     core = Concat
     inputs = (*of_rank(1, 5), *of_rank(1, 5), *PARAMETERS)
+    order = (2, 3, 4, 5, 6, 7, 0, 1)
     axis = Concat.axis
 
     def onnx(self, emit, *values):
