@@ -73,9 +73,9 @@ class Attention(Composite):
     kv_heads = Choice(lambda op, q, *_: (1,) if q.rank == 4 else (1, 2, 3))
     groups = Choice((1, 1, 2, 3))
     scale = Choice((None, None, 1.0, 0.5, 0.25))
-    softcap = Choice((0.0, 0.0, 2.0, 10.0))
+    softcap = Choice((0.0, 0.0, 2.0, 10.0), default=0.0)
     is_causal = Choice((0, 0, 1))
-    qk = Choice(lambda op, *_: (None, None, None, 1 if op.softcap else 0, 3))
+    qk = Choice(lambda op, *_: (None, None, None, 1 if op.softcap else 0, 3), default=None)
     softmax_precision = Choice(lambda op, q, *_: (None, None, *PRECISE[q.dtype]), default=None)
     """The softmax is never less precise than the elements."""
     window: Any = (None, None)

@@ -418,15 +418,16 @@ def all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
     """Nodes, and those of all sub-graphs inside of them."""
     for node in nodes:
         yield node
-        for attribute in node.attribute:
-            for graph in _graphs(attribute):
-                yield from all_nodes(graph.node)
+        for graph in bodies(node):
+            yield from all_nodes(graph.node)
 
 
-def _graphs(attribute: Any) -> Iterator[GraphProto]:
-    if attribute.HasField("g"):
-        yield attribute.g
-    yield from attribute.graphs
+def bodies(node: NodeProto) -> Iterator[GraphProto]:
+    """The sub-graphs of a node."""
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
 
 
 def _written_out(model: ModelProto) -> int:
@@ -473,7 +474,7 @@ def _levels(model: ModelProto) -> Iterator[Any]:
 
     def levels(nodes: Any) -> Iterator[Any]:
         for node in nodes:
-            for graph in (graph for attribute in node.attribute for graph in _graphs(attribute)):
+            for graph in bodies(node):
                 yield from levels(graph.node)
         yield nodes
 

@@ -27,7 +27,7 @@ from packaging.version import Version
 
 from nnfuzz.base.files import write_atomically
 from nnfuzz.base.reading import Unreadable, read
-from nnfuzz.base.untrusted import read_json
+from nnfuzz.base.untrusted import all_nodes, read_json
 from nnfuzz.check.instances import OpInstance, SignatureTypes, fixed_output, solved
 from nnfuzz.check.runtimes import one_node, unknown_operators
 from nnfuzz.generate.catalog import signature_key
@@ -38,7 +38,7 @@ from nnfuzz.materialize.emit import OPSETS
 from nnfuzz.materialize.errors import GraphFault
 from nnfuzz.materialize.older import WHOLE
 from nnfuzz.materialize.protos import type_name
-from nnfuzz.materialize.walk import graphs, qualified_name
+from nnfuzz.materialize.walk import qualified_name
 from nnfuzz.operators.draw import Draw, Sizes
 from nnfuzz.operators.operator import OpSpec, dtypes_of
 from nnfuzz.operators.registry import BUILT_IN, specs_digest
@@ -187,20 +187,14 @@ def names_one_operator(spec: type[OpSpec]) -> bool:
 def _defined(spec: type[OpSpec], opset: int) -> bool:
     """Whether the opset has the ONNX operator of a spec's name, if it lowers to that; an operator
     of another domain must not be deprecated."""
-    short = spec.name.rpartition(".")[2]
-    if spec.onnx_domain and onnx.defs.has(short, spec.onnx_domain):
-        version = domain_version(spec.onnx_domain, opset)
-        try:
-            return not onnx.defs.get_schema(short, version, spec.onnx_domain).deprecated
-        except onnx.defs.SchemaError:
-            return False
-    if not names_one_operator(spec):
+    domain, _, short = spec.name.rpartition(".")
+    if not (onnx.defs.has(short, domain) if domain else names_one_operator(spec)):
         return True
+    version = domain_version(domain, opset) if domain else opset
     try:
-        onnx.defs.get_schema(spec.name, max_inclusive_version=opset)
+        return not (onnx.defs.get_schema(short, version, domain).deprecated and domain)
     except onnx.defs.SchemaError:
         return False
-    return True
 
 
 def lowered(spec: type[OpSpec], opset: int) -> Iterator[onnx.ModelProto]:
@@ -420,13 +414,9 @@ def _written(spec: type[OpSpec], judgements: Judgements) -> tuple[str, ...]:
 def _all_names(spec: type[OpSpec]) -> str:
     """WHOLE is among the opsets since many forms do not exist before it."""
     opsets = {max(since, spec.since) for since in (OPSETS[0], WHOLE)} | {OPSETS[1]}
-    return " ".join(sorted({name for opset in opsets for name in _names(spec, opset)}))
-
-
-def _names(spec: type[OpSpec], opset: int) -> Iterator[str]:
-    for model in lowered(spec, opset):
-        for graph in graphs(model.graph):
-            yield from map(qualified_name, graph.node)
+    models = (model for opset in opsets for model in lowered(spec, opset))
+    nodes = (node for model in models for node in all_nodes(model.graph.node))
+    return " ".join(sorted(set(map(qualified_name, nodes))))
 
 
 @cache

@@ -387,9 +387,9 @@ def _clipped(op: OpSpec, interval: Interval, wide: Interval, precision: Precisio
         lo = torch.where(interval.lo > -near, lo.clamp(min=-greatest), lo)
         hi = torch.where(interval.hi < near, hi.clamp(max=greatest), hi)
     if op.keeps_sign or op.exactness == "rounded":
-        least_kept, most_kept = interval.lo / 2 - precision.tiny, interval.hi / 2 + precision.tiny
-        lo = torch.where(interval.lo >= 0, lo.maximum(least_kept.clamp(min=0)), lo)
-        hi = torch.where(interval.hi <= 0, hi.minimum(most_kept.clamp(max=0)), hi)
+        halves = interval.lo / 2 - precision.tiny, interval.hi / 2 + precision.tiny
+        lo = torch.where(interval.lo >= 0, lo.maximum(halves[0].clamp(min=0)), lo)
+        hi = torch.where(interval.hi <= 0, hi.minimum(halves[1].clamp(max=0)), hi)
     # A rounding error may put the reference itself outside of `op.within`.
     if least > -math.inf:
         lo = torch.minimum(lo.clamp(min=least), interval.lo)

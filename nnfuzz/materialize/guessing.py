@@ -80,16 +80,12 @@ def _candidates(
 
 def _offered(declared: Choice, op: OpSpec, takes: Sequence[TensorType]) -> list[Any]:
     """The declared default and options, if they can be computed from the attributes set so far."""
-    found = [declared.default] if "default" in vars(declared) and _given(declared) else []
+    found = [] if declared.default is REQUIRED else [declared.default]
     try:
         options = declared.options
         return [*found, *((options(op, *takes) if callable(options) else options) or ())]
     except Exception:  # options may depend on attributes that are not valid yet
         return found
-
-
-def _given(declared: Choice) -> bool:
-    return declared.default is not REQUIRED
 
 
 def _fits(declared: Sym | Real, value: Any) -> bool:

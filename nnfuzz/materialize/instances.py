@@ -22,7 +22,6 @@ from nnfuzz.materialize.meaning import COSTLIEST, defaults, difference, lowering
 from nnfuzz.materialize.protos import schema_of
 from nnfuzz.materialize.regions import NodeGroup
 from nnfuzz.materialize.static import StaticModel
-from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.operator import OpSpec, flatten
 
 MISTYPED = 10.0
@@ -144,17 +143,13 @@ def _checked(source: StaticModel, group: NodeGroup, op: OpSpec, inputs: list[str
 def _undeclared(op: OpSpec) -> Iterator[str]:
     """Names of attributes whose value differs from their only declared option, of flags that are
     neither 0 nor 1, and of numbers below 0 where no option is."""
-    fixed = (
-        (name, declared.options)
-        for name, declared in op.declared.items()
-        if isinstance(declared, Choice) and isinstance(declared.options, tuple)
-    )
-    for name, only in fixed:
-        value = op.attributes[name]
-        strict = len(set(only)) == 1 or {*only} == {0, 1}
-        below = isinstance(value, float) and value < 0 and not any(o and o < 0 for o in only)
-        if below or (strict and value not in only):
-            yield name
+    for name, declared in op.declared.items():
+        only, value = getattr(declared, "options", None), op.attributes[name]
+        if isinstance(only, tuple):
+            below = isinstance(value, float) and value < 0 and not any(o and o < 0 for o in only)
+            strict = len(set(only)) == 1 or {*only} == {0, 1}
+            if below or (strict and value not in only):
+                yield name
 
 
 def _runs(op: OpSpec, takes: Sequence[TensorType], gives: Sequence[TensorType]) -> bool:

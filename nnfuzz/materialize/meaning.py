@@ -120,8 +120,10 @@ def _difference(one: np.ndarray, other: np.ndarray | None) -> float:
 
 
 def _implied(name: str, value: Any) -> bool:
-    """Whether an attribute has the value that the standard implies if it is left out."""
-    return isinstance(value, list) and value == [IMPLIED.get(name)] * len(value)
+    """Whether an attribute has the value that the standard implies if it is left out: that of the
+    weights' shape for `kernel_shape`, which pools may not leave out."""
+    known = isinstance(value, list) and value == [IMPLIED.get(name)] * len(value)
+    return known or name == "kernel_shape"
 
 
 def _equal(one: Any, other: Any) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import onnx
 from onnx import defs, helper
 
+from nnfuzz.base.untrusted import all_nodes
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize.protos import ir_version
 
@@ -148,19 +149,11 @@ def at_oldest_opset(model: bytes) -> bytes:
     if opsets.keys() - {"", "ai.onnx"} or proto.functions:
         return model
     newest = max(opsets.values())
-    since = [defs.get_schema(name, newest, "").since_version for name in _operators(proto.graph)]
-    oldest = max(WHOLE, *since)
+    kinds = (node.op_type for node in all_nodes(proto.graph.node))
+    oldest = max(WHOLE, *(defs.get_schema(kind, newest, "").since_version for kind in kinds))
     if oldest >= newest:
         return model
     del proto.opset_import[:]
     proto.opset_import.add(domain="", version=oldest)
     proto.ir_version = ir_version(oldest)
     return proto.SerializeToString()
-
-
-def _operators(graph: onnx.GraphProto) -> Iterator[str]:
-    for node in graph.node:
-        yield node.op_type
-        for attribute in node.attribute:
-            for inner in (attribute.g, *attribute.graphs):
-                yield from _operators(inner)

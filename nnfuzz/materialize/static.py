@@ -13,6 +13,7 @@ from onnx import inliner, numpy_helper, version_converter
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.opset_imports import OWN_DOMAINS
 from nnfuzz.ir.types import TensorType
+from nnfuzz.materialize import protos
 from nnfuzz.materialize.expansion import expansion
 from nnfuzz.materialize.facts import Described, Facts, expressed, is_static
 from nnfuzz.materialize.inference import infer, plain_step
@@ -156,11 +157,14 @@ def reason_for_nothing(reasons: tuple[tuple[str, str], ...]) -> str:
 
 
 def _without_constant_inputs(graph: onnx.GraphProto) -> onnx.GraphProto:
-    """A copy of the graph without inputs that are constants (old models list these), and without
-    int32 zero points of DequantizeLinear, which must be 0."""
+    """A copy of the graph without inputs that are constants (old models list these), without int32
+    zero points of DequantizeLinear, which must be 0, and without sparse tensors."""
     copy = onnx.GraphProto()
     copy.CopyFrom(graph)
-    constants = {t.name: t for t in graph.initializer}
+    for part in graphs(copy):
+        part.initializer.extend(map(_dense, part.sparse_initializer))
+        del part.sparse_initializer[:]
+    constants = {t.name: t for t in copy.initializer}
     kept = [info for info in copy.input if info.name not in constants]
     del copy.input[:]
     copy.input.extend(kept)
@@ -169,6 +173,13 @@ def _without_constant_inputs(graph: onnx.GraphProto) -> onnx.GraphProto:
         if node.op_type == "DequantizeLinear" and _is_no_zero_point(constants.get(node.input[-1])):
             node.input.pop()
     return copy
+
+
+def _dense(sparse: onnx.SparseTensorProto) -> onnx.TensorProto:
+    values, at = map(numpy_helper.to_array, (sparse.values, sparse.indices))
+    full = np.zeros(tuple(sparse.dims), values.dtype)
+    full[tuple(at.T) if at.ndim == 2 else np.unravel_index(at, full.shape)] = values
+    return protos.constant_proto(sparse.values.name, full)
 
 
 def _is_no_zero_point(tensor: onnx.TensorProto | None) -> bool:

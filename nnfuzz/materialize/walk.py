@@ -5,18 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from nnfuzz.base.untrusted import bodies as bodies
 from nnfuzz.ir.opset_imports import OWN_DOMAINS
 
 if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto
-
-
-def bodies(node: NodeProto) -> Iterator[GraphProto]:
-    """The sub-graphs of a node."""
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs
 
 
 def graphs(graph: GraphProto) -> Iterator[GraphProto]:

@@ -22,8 +22,8 @@ class Waiver:
     name. claim: what the implementation does, and its version. clause: the words of the standard
     that decide, preceded by the operator and version. dtypes: the case needs an input or output of
     one of these; empty: any. where: predicate over the operator and its input types; None: always.
-    below: only at opsets below this one; 0: at all opsets. until: the first release that is right;
-    "" while there is none. known: address of the upstream issue, if any.
+    below: only at opsets below this one; 0: at all opsets. known: address of the upstream issue, if
+    any.
     `tests/check/test_waivers.py` fails for a waiver that a new release makes obsolete.
     """
 
@@ -33,7 +33,6 @@ class Waiver:
     dtypes: tuple[DType, ...] = ()
     where: Callable[..., bool] | None = None
     below: int = 0
-    until: str = ""
     known: str = ""
 
     def __str__(self) -> str:

@@ -74,14 +74,8 @@ class OptionalInputs(Attention):
 
     since = 13
     variadic = (3, 7)
-    qk = Choice((None,))
-    softmax_precision = Choice((None,))
-
-    @classmethod
-    def _read(cls, fields, **own):
-        """The instance with the attributes of a node that all operators have."""
-        scale, softcap = fields.get("scale"), fields.get("softcap", 0.0)
-        return cls(scale=scale, softcap=softcap, qk=None, softmax_precision=None, **own)
+    qk = Choice((None,), default=None)
+    softmax_precision = Choice((None,), default=None)
 
     @classmethod
     def signatures(cls):
@@ -105,17 +99,17 @@ class MultiHeadAttention(OptionalInputs):
     inputs = (*QUERIES, In("T", ranks=(1, 4)))
     kv_heads = HEADS
     groups = Choice((1,))
-    softcap = Choice((0.0,))
+    softcap = Choice((0.0,), default=0.0)
     biased = Choice((0, 0, 1), default=0)
     padding = Choice((0, 0, 0, 1, 2), default=0)
-    constant_inputs = ("key_padding_mask",)
+    constant_inputs: ClassVar[tuple[str, ...]] = ("key_padding_mask",)
 
     @classmethod
     def from_onnx(cls, fields, takes, gives, **own):
         mask = [fields[name] for name in cls.constant_inputs[:1] if fields[name]]
         own |= {"padding": mask[0][0].count(0) if mask else 0, "biased": int("bias" not in fields)}
-        causal = fields.get("unidirectional", 0)
-        return cls._read(fields, kv_heads=fields["num_heads"], groups=1, is_causal=causal, **own)
+        own |= {"scale": fields.get("scale"), "is_causal": fields.get("unidirectional", 0)}
+        return cls(kv_heads=fields["num_heads"], groups=1, **own)
 
     def _bias(self, inputs):
         return inputs[3:4] if self.biased else ()
@@ -242,16 +236,8 @@ class PackedAttention(Composite):
         """Attention of queries, keys and values that stand beside each other."""
         size = whole.shape[2] // 3
         parts = [apply(Moves(lambda t, i=i: t.narrow(2, i * size, size)), whole) for i in range(3)]
-        attends = Attention(
-            kv_heads=self.num_heads,
-            groups=1,
-            scale=self.scale,
-            softcap=0.0,
-            is_causal=self.unidirectional,
-            qk=None,
-            softmax_precision=None,
-        )
-        return attends.compose(apply, *parts)
+        own = {"scale": self.scale, "is_causal": self.unidirectional}
+        return Attention(kv_heads=self.num_heads, groups=1, **own).compose(apply, *parts)
 
 
 @microsoft

@@ -71,8 +71,9 @@ class GroupQueryAttention(OptionalInputs):
     @classmethod
     def from_onnx(cls, fields, takes, gives):
         kv_heads, kinds = fields["kv_num_heads"], ("halves", "pairs")
-        return cls._read(
-            fields,
+        return cls(
+            scale=fields.get("scale"),
+            softcap=fields.get("softcap", 0.0),
             kv_heads=kv_heads,
             groups=fields["num_heads"] // kv_heads,
             is_causal=fields["causal"],
@@ -207,9 +208,9 @@ class DecoderMaskedMultiHeadAttention(MultiHeadAttention):
     constant_inputs = ("mask_index", "past_sequence_length")
 
     @classmethod
-    def from_onnx(cls, fields, takes, gives):
+    def from_onnx(cls, fields, takes, gives, **own):
         (held,) = fields["past_sequence_length"] or (0,)
-        return super().from_onnx(fields, takes, gives, position=held)
+        return super().from_onnx(fields, takes, gives, position=held, **own)
 
     def requires(self, q, k, v, *rest):
         yield q.shape[1] == 1

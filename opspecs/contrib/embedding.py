@@ -7,7 +7,7 @@ from nnfuzz.ir.types import TensorType, tensor_types
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.composite import Composite, Moves
 from nnfuzz.operators.families.norm import Normalization
-from nnfuzz.operators.intervals import uncertain
+from nnfuzz.operators.intervals import opaque
 from nnfuzz.operators.operator import In, OpSpec
 
 from ..arithmetic import Add
@@ -15,6 +15,7 @@ from ..index import Gather
 from ..norm import LayerNormalization
 from . import microsoft
 
+WORDS = In("T", (DType.FLOAT32, DType.FLOAT16), (2, 2), weight=True)
 TABLE = In("T", ranks=(2, 2), weight=True)
 VECTOR = In("T", ranks=(1, 1), weight=True)
 IDS = In("I", (DType.INT32,), (2, 2), index=True)
@@ -31,7 +32,7 @@ class Length(OpSpec):
         return (mask == 1).to(mask.dtype).cumprod(1).sum(1).to(mask.dtype)
 
     def interval(self, mask):
-        return [uncertain(self.torch, mask)]
+        return opaque(self, mask)
 
     def undefined(self, mask):
         return ((mask.lo == 1).sum(1) != self.torch(mask.lo)) | (not self.masked)
@@ -44,20 +45,11 @@ class EmbedLayerNormalization(Composite):
     Inputs are ids of words, the tables of words and places, scale and shift, and maybe ids of
     segments with their table, a mask, and ids of places, without which the table of places is read
     from its start. `placed`: whether ids of places are given, and not the mask, where only one of
-    both is. Further outputs are the length of each row, and, where `summed`, the sum. Source: com.microsoft.EmbedLayerNormalization-1.
+    both is. Further outputs are the length of each row, and, where `summed`, the sum.
+    Source: com.microsoft.EmbedLayerNormalization-1.
     """
 
-    inputs = (
-        IDS,
-        In("T", (DType.FLOAT32, DType.FLOAT16), (2, 2), weight=True),
-        TABLE,
-        VECTOR,
-        VECTOR,
-        IDS,
-        TABLE,
-        IDS,
-        IDS,
-    )
+    inputs = (IDS, WORDS, TABLE, VECTOR, VECTOR, IDS, TABLE, IDS, IDS)
     variadic = (5, 9)
     order = (0, 2, 3, 5, 6, 1, 4, 7, 8)
     epsilon = Normalization.epsilon

@@ -278,15 +278,6 @@ class QMoE(Mixture):
 
 
 WAIVERS = {
-    MoE.name: (
-        Waiver(
-            "onnxruntime",
-            "is wrong in float16 where weights of experts are not normalised (onnxruntime 1.31)",
-            "ContribOperators.md: normalize_routing_weights: Whether to normalize routing weights",
-            where=lambda op, x, *_: not op.normalize_routing_weights and x.dtype is DType.FLOAT16,
-            until="1.32",
-        ),
-    ),
     QMoE.name: (
         Waiver(
             "onnxruntime",

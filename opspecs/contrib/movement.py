@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from nnfuzz.ir.dtypes import INTS, DType
-from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
-from nnfuzz.operators.families.shape import Along, DataMovement, emit_filled
 from nnfuzz.operators.operator import In
 
 from ..gather import GatherND
 from ..index import Trilu
-from ..pick import Unique
 from ..pool import MaxPool
 from ..shape import Unsqueeze
 from . import microsoft
@@ -70,44 +67,6 @@ class ExpandDims(Unsqueeze):
 
 
 @microsoft
-class UnfoldTensor(Along, DataMovement):
-    """All windows of `size` elements along an axis, as a further last axis.
-
-    Source: com.microsoft.UnfoldTensor-1; torch.Tensor.unfold.
-    """
-
-    copies = True
-    inputs = (In("T", MOVED, (1, 4)),)
-    size = Choice((1, 2, 3))
-    step = Choice((1, 1, 2, 3))
-
-    def requires(self, x):
-        yield from super().requires(x)
-        yield x.shape[self.axis] >= self.size
-
-    def type_transfer(self, x):
-        shape = list(x.shape)
-        shape[self.axis] = (shape[self.axis] - self.size) // self.step + 1
-        return [x.with_shape((*shape, self.size))]
-
-    @classmethod
-    def input_rank(cls, draw, output_rank):
-        return output_rank - 1 if output_rank > 1 else None
-
-    def infer_input_types(self, draw, first, dtypes, output):
-        shape = list(output.shape[:-1])
-        if -len(shape) <= self.axis < len(shape):
-            shape[self.axis] = (shape[self.axis] - 1) * self.step + self.size
-        return [TensorType(dtypes[0], tuple(shape))]
-
-    def torch(self, x):
-        return x.unfold(self.axis, self.size, self.step).clone()
-
-    def onnx(self, emit, x):
-        return emit(self.name, x, dim=self.axis, size=self.size, step=self.step)
-
-
-@microsoft
 class NhwcMaxPool(MaxPool):
     """MaxPool of bytes with channels last. Source: com.microsoft.NhwcMaxPool-1."""
 
@@ -134,34 +93,3 @@ class NhwcMaxPool(MaxPool):
     def torch(self, x):
         y = MaxPool(**self.attributes).torch(x.movedim(-1, 1))
         return y.movedim(1, -1).contiguous()
-
-
-IN_ORDER = Unique(axis=None, sorted=0)
-
-
-@microsoft
-class OldUnique(Unique):
-    """The distinct elements in order of occurrence, followed by zeros; the place and the count of
-    each. Source: com.microsoft.Unique-1.
-    """
-
-    name = "Unique"
-    inputs = (In("T", (DType.FLOAT32,), (1, 1)),)
-    axis = Choice((None,))
-    sorted = Choice((0,))
-
-    def type_transfer(self, x):
-        return super().type_transfer(x)[:3]
-
-    def torch(self, x):
-        y, _, which, counts = IN_ORDER.torch(x)
-        return y, which, counts
-
-    def interval(self, x):
-        y, _, which, counts = IN_ORDER.interval(x)
-        return [y, which, counts]
-
-    def onnx(self, emit, x):
-        found = emit(self.name, x, outputs=3)
-        types = zip(found, self.type_transfer(emit.type(x)))
-        return [emit_filled(emit, name, t.dtype, t.shape, 0) for name, t in types]

@@ -185,6 +185,7 @@ class MatMulNBitsBias(MatMulNBits):
         In("T", ranks=(2, 2), weight=True),
     )
     variadic = (4, 5)
+    order = (0, 1, 2, 5, 3, 4)
     bits = Choice((4, 4, 2, 8))
     turned = Choice((0,), default=0)
 

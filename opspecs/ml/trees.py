@@ -295,7 +295,7 @@ class Ensemble(Scored):
         yield all(len(dict(leaf)) == len(leaf) for tree in self.trees for leaf in leaves(tree))
 
     def cost(self, x):
-        return 4 * x.elements * sum(1 for tree in self.trees for _ in pairs(tree))
+        return 4 * x.shape[0] * sum(1 for tree in self.trees for _ in pairs(tree))
 
 
 AGGREGATED = ("AVERAGE", "SUM", "MIN", "MAX")

@@ -107,9 +107,7 @@ class Row:
 
     def __str__(self) -> str:
         cells = [f"{self.right[n]} of {self.ran[n]}" for n in (RUNTIME, EVALUATOR)]
-        waived = sum(self.waived.values())
-        differs = len(self.texts)
-        counts = self.legal, self.imported, *cells, waived, differs
+        counts = self.legal, self.imported, *cells, sum(self.waived.values()), len(self.texts)
         return f"| {self.operator} | {' | '.join(map(str, counts))} |"
 
 
@@ -119,7 +117,7 @@ def imported(begin: list[LegalNode], wanted: int, rng: random.Random) -> Iterato
     for kind in sorted({node.kind for node in begin}):
         row, own = Row(kind), [node for node in begin if node.kind == kind]
         for _ in range(PATIENCE * wanted):
-            if row.legal >= wanted:
+            if row.imported >= wanted:
                 break
             try:
                 node = changed(rng.choice(own), rng)
@@ -135,15 +133,9 @@ def imported(begin: list[LegalNode], wanted: int, rng: random.Random) -> Iterato
     process.close()
 
 
-def tell(row: Row) -> None:
-    print(row, flush=True)
-    for text in dict.fromkeys(row.texts):
-        print(f"    {text}", flush=True)
-
-
 def main(
     only: Annotated[str, typer.Option(help="Part of the names of operators.")] = "",
-    nodes: Annotated[int, typer.Option(help="Legal nodes per operator.")] = 200,
+    nodes: Annotated[int, typer.Option(help="Nodes that are read, per operator.")] = 200,
     draws: Annotated[int, typer.Option(help="Lowerings of each spec to begin with.")] = 40,
     seed: int = 0,
 ) -> None:
@@ -157,7 +149,7 @@ def main(
     rows = []
     for row in imported(begin, nodes, rng):
         rows.append(row)
-        tell(row)
+        print(row, *dict.fromkeys(row.texts), sep="\n    ", flush=True)
     raise typer.Exit(any(row.texts for row in rows))
 
 

@@ -257,6 +257,11 @@ def test_range_and_sign_are_kept(build):
     b = build(x=F32([1e-4, 0]))
     e = only(*b.done(b.add("Acos", b.add("Cos", "x"))))
     assert not e.any.any()
+    b = build(x=F32([0.7, 0.7]), y=F32([1 / 0.7] * 2), one=F32([1]), two=F32([2]), eps=F32([1e-30]))
+    power = b.add("Pow", b.add("Sub", b.add("Mul", "x", "y"), "one"), "two")
+    mean = b.add("ReduceMean", power, axes=(0,), keepdims=1)
+    e = only(*b.done(b.add("Reciprocal", b.add("Sqrt", b.add("Add", mean, "eps")))))
+    assert not e.any.any()
 
 
 def test_a_pole_of_tan_is_not_comparable(build):

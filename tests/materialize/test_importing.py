@@ -334,6 +334,21 @@ def test_a_zero_point_of_int32_is_none():
     assert len(graph.nodes[0].inputs) == 2
 
 
+def test_a_large_convolution_may_leave_its_kernel_shape_out():
+    text = """m (float[2, 16, 16, 16] x, float[16, 16, 3, 3] w) => (float[2, 16, 16, 16] y) {
+        y = Conv<pads = [1, 1, 1, 1]>(x, w) }"""
+    assert [node.op.name for node in read(text).nodes] == ["Conv"]
+
+
+@pytest.mark.parametrize("places", [np.array([1, 5]), np.array([[0, 1], [1, 2]])])
+def test_a_sparse_tensor_is_read_as_a_dense_one(places):
+    text = "m (float[4, 2] x) => (float[4, 3] y) { y = MatMul(x, w) }"
+    model = parser.parse_model(f'<ir_version: 9, opset_import: ["" : 20]> {text}')
+    parts = numpy_helper.from_array(np.float32([3, 4]), "w"), numpy_helper.from_array(places)
+    model.graph.sparse_initializer.append(onnx.helper.make_sparse_tensor(*parts, [2, 3]))
+    assert import_onnx(model, REGISTRY, 20).constants["w"].tolist() == [[0, 3, 0], [0, 0, 4]]
+
+
 def test_what_is_not_computed_in_the_inferred_dtype_has_that_nevertheless():
     """onnx.reference makes integers of integers here."""
     text = """<ir_version: 9, opset_import: ["" : 20, "ai.onnx.ml" : 4]>
