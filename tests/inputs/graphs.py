@@ -29,9 +29,10 @@ def build(
     graph.inputs = [name for name in parameters if name not in weights]
     graph.weights = list(weights)
     for output, operator, inputs in nodes:
-        (type_,) = operator.type_transfer(*graph.types(inputs))
-        graph.values[output] = Value(output, type_)
-        graph.nodes.append(Node(operator, tuple(inputs), (output,)))
+        types = operator.type_transfer(*graph.types(inputs))
+        names = (output, *(f"{output}/{i}" for i in range(1, len(types))))
+        graph.values |= {name: Value(name, type_) for name, type_ in zip(names, types)}
+        graph.nodes.append(Node(operator, tuple(inputs), names))
     graph.outputs = [nodes[-1][0]]
     graph.verify()
     return graph
