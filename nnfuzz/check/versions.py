@@ -414,7 +414,7 @@ def _written(spec: type[OpSpec], judgements: Judgements) -> tuple[str, ...]:
 def _all_names(spec: type[OpSpec]) -> str:
     """WHOLE is among the opsets since many forms do not exist before it."""
     opsets = {max(since, spec.since) for since in (OPSETS[0], WHOLE)} | {OPSETS[1]}
-    models = (model for opset in opsets for model in lowered(spec, opset))
+    models = (model for opset in sorted(opsets) for model in lowered(spec, opset))
     nodes = (node for model in models for node in all_nodes(model.graph.node))
     return " ".join(sorted(set(map(qualified_name, nodes))))
 
