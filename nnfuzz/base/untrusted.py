@@ -473,9 +473,8 @@ def _levels(model: ModelProto) -> Iterator[Any]:
     """The lists of nodes of a model, those of bodies before the one with the node around them."""
 
     def levels(nodes: Any) -> Iterator[Any]:
-        for node in nodes:
-            for graph in bodies(node):
-                yield from levels(graph.node)
+        for graph in (graph for node in nodes for graph in bodies(node)):
+            yield from levels(graph.node)
         yield nodes
 
     for nodes in (*(function.node for function in model.functions), model.graph.node):

@@ -73,7 +73,8 @@ def _envelope(result: np.ndarray, interval: Interval) -> Envelope:
     unsure, dtype = interval.mask(), DType.of(result.dtype)
     if not dtype.is_float:
         exact, ends = plain(result), (interval.lo.numpy(), interval.hi.numpy())
-        return Envelope(dtype, exact, *((exact, exact) if interval.exact else ends), unsure.numpy())
+        ends = (exact, exact) if interval.exact and not unsure.any() else ends
+        return Envelope(dtype, exact, *ends, np.zeros(result.shape, bool))
     info = ml_dtypes.finfo(result.dtype)
     middle = (interval.lo + interval.hi) / 2
     rounding = float(info.eps) * middle.abs() + (interval.hi - interval.lo) / 2

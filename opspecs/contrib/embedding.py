@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import torch
+
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType, tensor_types
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.composite import Composite, Moves
 from nnfuzz.operators.families.norm import Normalization
-from nnfuzz.operators.intervals import opaque
+from nnfuzz.operators.intervals import Interval
 from nnfuzz.operators.operator import In, OpSpec
 
 from ..arithmetic import Add
@@ -22,8 +24,8 @@ IDS = In("I", (DType.INT32,), (2, 2), index=True)
 
 
 class Length(OpSpec):
-    """How many ones each row of a mask begins with; undefined if others follow, which kernels
-    count, too, or where the ids of words stand in place of a mask that is left out."""
+    """How many ones each row of a mask begins with. Kernels also count ones behind a zero; without
+    a mask, where the ids of words stand in its place, it can be anything."""
 
     def __init__(self, masked):
         self.masked = masked
@@ -31,11 +33,11 @@ class Length(OpSpec):
     def torch(self, mask):
         return (mask == 1).to(mask.dtype).cumprod(1).sum(1).to(mask.dtype)
 
-    def interval(self, mask):
-        return opaque(self, mask)
-
-    def undefined(self, mask):
-        return ((mask.lo == 1).sum(1) != self.torch(mask.lo)) | (not self.masked)
+    def decided(self, u, mask):
+        least = self.torch(mask.lo)
+        ones = mask.lo == 1 if self.masked and mask.exact else torch.ones_like(mask.lo)
+        least = least if self.masked and mask.exact else torch.zeros_like(least)
+        return [Interval(least, ones.sum(1).to(least.dtype))]
 
 
 @microsoft
