@@ -68,7 +68,7 @@ from nnfuzz.corpus.select import select as select_models
 from nnfuzz.corpus.verify import verify as run_corpus
 from nnfuzz.experiment.compilers import examine
 from nnfuzz.experiment.result import Result
-from nnfuzz.feedback.support_cache import SupportCache, claims_of
+from nnfuzz.feedback.tables import claims_of, refused_here
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.library.case import case_from_onnx
 from nnfuzz.library.experiment import findings_of, save_finding
@@ -103,11 +103,10 @@ def generate(
     nnfuzz generate --count 200 --out models
     nnfuzz generate --backend tvm --out for-tvm       nothing that TVM calls unsupported
 
-    The same settings and versions give the same bytes. With --backend they also depend on what
-    campaigns and probes on this machine have learnt that the compiler refuses; the manifest lists
-    it. Models whose outputs a correct compiler may choose are passed over, so that data.json can
-    say how far an output may be off. Run it against a compiler with nnfuzz verify, or any runner of
-    ONNX's backend tests.
+    The same settings and versions give the same bytes. With --backend they also depend on what the
+    compiler refused when it was asked on this machine; the manifest lists it. Models whose outputs
+    a correct compiler may choose are passed over, so that data.json can say how far an output may
+    be off. Run it against a compiler with nnfuzz verify, or any runner of ONNX's backend tests.
     """
     check_unused(out)
     plugins = plugin or []
@@ -170,14 +169,14 @@ def _filled(
 
 def known_refusals(registry: BackendRegistry, specs: Specs) -> tuple[str, ...]:
     """The signatures that some backend does not support, by the table of its adapter and by what
-    campaigns and probes have left behind on this machine.
+    the backend has refused when it was asked on this machine.
     """
-    cache, refused = SupportCache(cache_folder()), set[SupportKey]()
+    refused = set[SupportKey]()
     for spec in specs:
         backend = registry.get(spec.name)
         release = spec.release or known_release(backend)
         refused |= claims_of(backend, {spec.name: release}).keys()
-        refused |= cache.known(spec.name, release).refused().keys()
+        refused |= refused_here(cache_folder(), spec.name, release).keys()
     return tuple(sorted(map(str, refused)))
 
 
