@@ -352,6 +352,7 @@ _INPUTS = ("dtype", "shape", "type")
 _VAGUE = re.compile(r"(?<!<)\boperator\b")
 """Speaks of an operator without saying which."""
 _SHAPE = re.compile(r"shape|rank|ndim|dimension", re.IGNORECASE)
+_OUTPUT = re.compile(r"\boutputs?\b", re.IGNORECASE)
 _ERROR = ("kind", "stage", "error", "message", "about", "at", "location", "frames")
 
 
@@ -388,7 +389,7 @@ def blamed(
     6. What an importer cannot take behind another operator is the other one's fault, whatever it
        says. So is what code generation says of shapes, or of an operator that it does not name. Of
        a single operator that is its own, whose pieces do not fit, unless a native frame tells more
-       of shapes.
+       of shapes; where the shape of an output is checked, that frame is the same for all operators.
     7. Else the message counts, with the innermost native frame if there is one: whoever calls it,
        at import or later. Without one it counts with what is computed first, or the operator.
     """
@@ -421,7 +422,8 @@ def blamed(
     if behind and (stage is Stage.IMPORT or _SHAPE.search(general) or _VAGUE.search(general)):
         return dict.fromkeys(_ERROR) | {RESULT: "use", "of": behind}
     native = [frame for frame in parts.get("frames", ()) if is_native(frame)]
-    unclear = _VAGUE.search(general) or (_SHAPE.search(general) and not native)
+    placed = native and not _OUTPUT.search(general)
+    unclear = _VAGUE.search(general) or (_SHAPE.search(general) and not placed)
     if stage is Stage.COMPILE and not behind and unclear:
         # The same among the pieces that the operator is translated to.
         return dict.fromkeys(_ERROR) | {RESULT: "use", "of": [own]}

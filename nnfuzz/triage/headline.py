@@ -11,6 +11,7 @@ last place in a source file leads to it.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -83,6 +84,16 @@ def raising_line(error_type: str, message: str, traceback: str) -> str:
 def native_frames(text: str) -> list[str]:
     """Functions of compiled code in a text, innermost first, without those of any runtime."""
     return [name for name in split_frames(text).functions if name and not _RUNTIME.fullmatch(name)]
+
+
+def from_compiler(frames: list[str]) -> list[str]:
+    """Native frames, innermost first, from the compiler's first one on: if a library that it calls
+    refuses operands, the caller is at fault. Most frames are the compiler's, whose names begin with
+    the same word.
+    """
+    words = [re.split("::|_", name)[0] if "::" in name else "" for name in frames]
+    common = Counter(filter(None, words)).most_common(1)
+    return frames[words.index(common[0][0]) :] if common and words[0] else frames
 
 
 def is_native(frame: str) -> bool:
@@ -392,13 +403,14 @@ def operators_text(model: bytes, written_from: Sequence[str] = ()) -> str:
 
 
 def _needed_dtype(graph: onnx.GraphProto) -> str:
-    """The first dtype of a reduced graph's inputs and outputs with a blank, bool only if there is
-    no other; "" if one of them is float32.
+    """The first dtype of a reduced graph's inputs, outputs and first operands with a blank, bool
+    only if there is no other; "" if one of them is float32.
     """
     from onnx import TensorProto, helper
 
     types = [value.type.tensor_type.elem_type for value in (*graph.input, *graph.output)]
-    types += [tensor.data_type for tensor in graph.initializer]
+    first = {node.input[0] for node in graph.node if node.input}
+    types += [tensor.data_type for tensor in graph.initializer if tensor.name in first]
     known = [t for t in types if t not in (TensorProto.UNDEFINED, TensorProto.STRING)]
     if not known or TensorProto.FLOAT in known:
         return ""

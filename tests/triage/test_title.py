@@ -1,7 +1,7 @@
 """Titles: the cause stays whole, and of attributes those are named that matter."""
 
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, parser
 
 from nnfuzz.compare.mismatch import Mismatch
 from nnfuzz.triage import headline as title
@@ -77,6 +77,13 @@ def test_only_what_a_model_says_can_be_ignored():
 def test_a_threshold_of_0_is_not_its_absence():
     made = model(helper.make_node("RNN", ["x", "w", "r"], ["y"], hidden_size=1, clip=0.0))
     assert title.operators_text(made) == "RNN, clip=0"
+
+
+def test_the_dtype_of_a_title_is_that_of_data_and_not_of_parameters():
+    text = """<ir_version: 8, opset_import: ["" : 18]>
+    g () => (bool[1] y) <bool[1] x = {1}, int64[2] p = {0, 0}> { y = Pad (x, p) }"""
+    made = parser.parse_model(text).SerializeToString()
+    assert title.operators_text(made) == "bool Pad"
 
 
 def test_a_title_names_the_passes_to_blame_first_then_the_dtype_and_what_is_in_bodies():
