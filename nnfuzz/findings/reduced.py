@@ -340,17 +340,18 @@ def keys_of(finding: Finding, cause: Cause, symptoms: Symptoms) -> frozenset[Key
     keys = own | {*finding.diagnosis.keys}
     if cause.hash != cause.own:
         return frozenset(keys)
-    failure, parts, graph = finding.failure, cause.parts, cause.graph
+    failure, parts, written = finding.failure, cause.parts, as_written(cause.graph, symptoms.types)
     if "rules" in parts and "message" not in parts:
         return frozenset(own)  # what heals the operator does so since the file is another one
     keys |= {Key(KeyKind.HABIT, f"{failure.compiler} {habit}") for habit in parts.get(HABITS, ())}
     if "message" in parts:
         first = next((o for o in finding.outcomes if o.target in failure.targets), None)
         line = raising_line(first.error_type, first.message, first.traceback) if first else ""
-        keys |= error_keys(failure, parts, graph, line)
+        named = [symptoms.operator] if symptoms.operator else written.operators
+        keys |= error_keys(failure, parts, named, line)
     elif RESULT in parts and not symptoms.branches:
         # If an exporter added an If, that If is blamed instead.
-        keys |= unread_keys(failure, parts, as_written(graph, symptoms.types))
+        keys |= unread_keys(failure, parts, written)
     elif _spares_passes(finding, parts):
         keys.add(Key(KeyKind.CAUSE, digest_of({**parts, "levels": EVERYWHERE})))
     return frozenset(keys)

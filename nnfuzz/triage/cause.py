@@ -195,8 +195,9 @@ def _parts(failure: Failure, graph: GraphView, symptoms: Symptoms) -> JsonObject
     pattern and at whatever level, apart from those of another shape or dtype, and of an error with
     its words: a pass that raises in two ways has two faults. Misused memory is known by operators
     and the stage. Else an error is known by what nnfuzz.triage.cause makes of it, a mismatch of one
-    operator by that operator and by whether digits or everything is wrong, one of several by
-    operators, edges and classes of dtypes.
+    operator by that operator, by whether digits or everything is wrong, and whether it is integers:
+    reduction takes floats where they fail as well. Several are known by operators, edges and
+    classes of dtypes.
     """
     parts = {
         k: v for k, v in failure.signature.parts.items() if k not in ("operators", SWITCHES, DTYPE)
@@ -274,6 +275,7 @@ def _mismatch(failure: Failure, graph: GraphView, symptoms: Symptoms) -> JsonObj
     elif "operator" in where and kind == "number":
         where[SWITCHES] = switches(graph, where["operator"]) or None
         where["many"] = operands(graph, where["operator"]) > 2 or None
+        where["integers"] = dtype_class(_first(failure, graph, symptoms)[1]) == "integer" or None
     if "operator" in where:
         where["constant"] = symptoms.constant or None
     written = signatures(coarse_graph(graph))

@@ -181,16 +181,16 @@ class Key:
 
 
 def error_keys(
-    failure: Failure, parts: Mapping[str, object], graph: GraphView, line: str = ""
+    failure: Failure, parts: Mapping[str, object], operators: Iterable[str], line: str = ""
 ) -> set[Key]:
     """The keys of an error: its last clause, its place, its operators, the frame of a crash, and
     what it says where, dtypes and operators aside.
 
-    parts: of the cause. line: of the compiler's source that raised, if it is known. Operators stay
-    in the clause: a compiler that lacks two of them has two gaps.
+    parts: of the cause. operators: by their ONNX names. line: of the compiler's source that raised,
+    if it is known. Operators stay in the clause: a compiler that lacks two has two gaps.
     """
     own = failure.signature.parts
-    keys = {Key(KeyKind.OPERATORS, ",".join(sorted(graph.operators)))}
+    keys = {Key(KeyKind.OPERATORS, ",".join(sorted({*operators})))}
     first = (own.get("message", ""), own.get("location", ""))
     for message, location in (first, *own.get(OTHERS, ())):
         if clause := last_clause(message):

@@ -244,7 +244,8 @@ def switches(graph: GraphView, operator: str) -> list[str]:
     found = set()
     for node in graph.nodes:
         for name, value in node.attributes.items():
-            if isinstance(value, str) and value.isidentifier() and value not in usual.values():
+            named = bool(usual) and isinstance(value, str) and value.isidentifier()
+            if named and value not in usual.values():
                 found.add(f"{name}={value}")
             elif name in flags and value and isinstance(value, int | float):
                 found.add(name)

@@ -119,9 +119,10 @@ def test_digits_that_are_lost_beside_a_large_number_may_be_all():
 
 
 def test_modes_of_an_onnx_operator_are_one_in_whatever_dtypes():
-    linear, nearest = single("ResizeLinear"), single("ResizeNearest", "int64")
+    linear, nearest = single("ResizeLinear"), single("ResizeNearest", "float64")
     assert mismatch(linear) != mismatch(nearest)
     assert mismatch(linear, operator="Resize") == mismatch(nearest, operator="Resize")
+    assert mismatch(single("Div", "int8")) != mismatch(single("Div", "float64"))
 
 
 def test_an_integer_that_stops_at_the_end_of_its_range_was_a_float_meanwhile():
