@@ -198,7 +198,7 @@ class Reducer:
             before = self.recorder.reductions[row.signature]
             if result.reason:
                 return
-            if {*result.graph.operators} == {*before.graph.operators}:  # else its model has two bugs
+            if {*result.graph.operators} == {*before.graph.operators}:  # else there are two bugs
                 keys = tuple(sorted({*before.keys, *result.keys}))
                 result = replace(result, cause=before.cause, keys=keys)
         whole = self.recorder.reduced(result, row.test)
