@@ -177,7 +177,7 @@ def _of_death(
     parts = _one_by_one(trials, question, best) if _written(best) > 1 else ()
     alone = [(t, f) for t in parts for f, _ in t.failing if _same_words(f, failure, best, t)]
     tried = alone[0][0] if alone else best
-    signal, stage = failure.signature.parts["signal"], failure.stage.value
+    signal, stage = failure.signature.parts["signal"], _cause(tried, failure).parts["stage"]
     families = trials.families(_nodes(tried)[-1].op)
     texts = [f"{failure.compiler} {signal} in {stage} at {family}" for family in families]
     return {Key(KeyKind.CAUSE, text) for text in [*texts, *(_cause(*p).hash for p in alone[:1])]}

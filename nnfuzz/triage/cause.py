@@ -194,7 +194,7 @@ def _parts(failure: Failure, graph: GraphView, symptoms: Symptoms) -> JsonObject
     A pass of the optimiser that localisation accuses is the cause of its wrong results, in whatever
     pattern and at whatever level, apart from those of another shape or dtype, and of an error with
     its words: a pass that raises in two ways has two faults. Misused memory is known by operators
-    and the stage. Else an error is known by what nnfuzz.triage.cause makes of it, a mismatch of one
+    and the stage; what reads constants alone is executed at any stage. Else an error is known by what nnfuzz.triage.cause makes of it, a mismatch of one
     operator by that operator, by whether digits or everything is wrong, and whether it is integers:
     reduction takes floats where they fail as well. Several are known by operators, edges and
     classes of dtypes.
@@ -216,6 +216,7 @@ def _parts(failure: Failure, graph: GraphView, symptoms: Symptoms) -> JsonObject
     elif corrupted(failure.signature.details):
         parts |= dict.fromkeys(("signal", "message", "levels", "frames")) | _where(graph, symptoms)
         parts["wrong"] = "memory"
+        parts["stage"] = (failure.stage if graph.inputs else Stage.EXECUTE).value
     elif graph and parts.get("message"):
         parts |= blamed(failure, graph, symptoms.operator, symptoms.branches, symptoms.types)
     else:

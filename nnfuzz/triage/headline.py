@@ -107,6 +107,7 @@ MOST_READ = 2000
 FEW = 3
 """Words of a statement that says too little without the place where it was made."""
 _STAMP = re.compile(r"\[?\b\d{4}-\d\d-\d\d[ T][\d:.,]+Z?\]?|\[\d\d:\d\d:\d\d(?:\.\d+)?\]")
+_TEMPORARY = re.compile(r"(?<!\w)/(?:var/)?tmp/[^\s'\":,()<>|]*")
 _PRINTED = re.compile(r"\b[A-Za-z_][\w.]*\((?=\w+=)")
 """The beginning of a data structure."""
 _FILE = (
@@ -211,7 +212,8 @@ def headline(text: str, names: Collection[str] = ()) -> Headline:
     if len(text) > MOST_READ:
         head, tail = text[: MOST_READ // 2], text[-MOST_READ // 2 :]
         text = f"{head.rpartition(' ')[0] or head} ... {tail.partition(' ')[2] or tail}"
-    made = Headline(" ".join(without_arguments(_STAMP.sub("", text), _PRINTED).split()))
+    text = _TEMPORARY.sub("TMP", _STAMP.sub("", text))
+    made = Headline(" ".join(without_arguments(text, _PRINTED).split()))
     before = ""
     while made.statement != before:
         before = made.statement

@@ -42,7 +42,6 @@ class Claim(Enum):
     WITHOUT = "{subject} is right without {detail}"
     MANY_OPERANDS = "{subject} of more than two operands"
     IGNORES = "{subject} ignores {detail}"
-    ROUNDS = "{subject} rounds {detail}"
     RETURNS = "{subject} returns {detail}"
     OFF = "{subject} is {detail}"
     SIGN = "{subject} has the opposite sign"
@@ -102,7 +101,7 @@ class Hypothesis:
 def _pattern(form: str) -> re.Pattern[str]:
     text = re.escape(form).replace(r"\{detail\}", "(?P<detail>.+)")
     text = text.replace(r"\{subject\}\ \(", r"(?P<subject>\S+)\ \(")
-    return re.compile(text.replace(r"\{subject\}\ ", r"(?:(?P<subject>a fusion|\S+) )?"))
+    return re.compile(text.replace(r"\{subject\}\ ", r"(?:(?P<subject>\S+) )?"))
 
 
 _PATTERNS = {claim: _pattern(claim.value) for claim in Claim}

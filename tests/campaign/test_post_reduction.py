@@ -16,7 +16,6 @@ from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.store.store import Store
 from tests.campaign.test_reducing import Notes, run
 
-
 OWN = ["Relu", "Conv"]
 
 

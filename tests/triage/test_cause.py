@@ -366,14 +366,17 @@ def test_saturation_of_any_integer_is_one_decision_and_narrowing_is_one_for_each
 
 
 def test_misused_memory_is_known_by_the_operator_and_not_by_how_the_process_died():
-    def death(operator, *ran):
-        (failure,) = failures(ran, None, made := graph((operator, "x", "y")))
+    def death(operator, *ran, inputs=("x",)):
+        made = replace(graph((operator, "x", "y")), inputs=inputs)
+        (failure,) = failures(ran, None, made)
         return Cause.of(failure, made).hash
 
     here = death("Identity", crashed("O0"), outcome("O1"))
     for words in ("malloc(): invalid size (unsorted)", "corrupted size vs. prev_size"):
         aborted = crashed("O1", f"noise\n{words}", "SIGABRT")
         assert death("Identity", outcome("O0"), aborted) == here != death("Abs", aborted)
+    earlier = replace(crashed("O0"), stage=Stage.COMPILE)
+    assert death("Identity", earlier, inputs=()) == here != death("Identity", earlier)
     asserted = crashed("O0", "toy.cc:7: Assertion `size > 0' failed.", "SIGABRT")
     framed = crashed("O0", "#1  0x1 in toy::fuse (x=1) at fuse.cc:1")
     assert here not in (death("Identity", asserted), death("Identity", framed))
