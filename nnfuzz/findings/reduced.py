@@ -139,8 +139,11 @@ def with_title(reduced: Finding) -> Finding:
     cause = cause.removeprefix(f"{operators.rpartition(' ')[2]}: ")
     if rules := written_rules(failure):
         cause += f", only with {' and '.join(rules)}".replace("_", " ")
-    passes = tuple(map(str, (reduced.localisation or {}).get("passes", ())))
-    text = sentence(parts["backend"], cause, where, operators, passes)
+    localised, system = reduced.localisation or {}, parts["backend"]
+    passes = tuple(map(str, localised.get("passes", ())))
+    if localised.get("party") == "exporter":
+        system = f"{case.exporter.partition('+')[0]} with {system}"
+    text = sentence(system, cause, where, operators, passes)
     return replace(
         reduced, failure=replace(failure, signature=replace(failure.signature, title=text))
     )
@@ -153,11 +156,8 @@ def _wrong(reduced: Finding) -> str:
     explanation = next(filter(None, [*reduced.diagnosis.explanations, healing]), None)
     if explanation is None:
         return wrong_in_words(kind, output_of_finding(reduced))
-    names, inputs = frozenset[str](), 0
-    if len(nodes) == 1:
-        names = frozenset({nodes[0].op, *operator_types(reduced.case.model)})
-        inputs = len(nodes[0].inputs)
-    return explanation.said_of(names, inputs)
+    names = {nodes[0].op, *operator_types(reduced.case.model)} if len(nodes) == 1 else ()
+    return explanation.said_of(names)
 
 
 def repro_program(finding: Finding, registry: BackendRegistry | None = None) -> str | None:

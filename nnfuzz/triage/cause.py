@@ -194,10 +194,10 @@ def _parts(failure: Failure, graph: GraphView, symptoms: Symptoms) -> JsonObject
     A pass of the optimiser that localisation accuses is the cause of its wrong results, in whatever
     pattern and at whatever level, apart from those of another shape or dtype, and of an error with
     its words: a pass that raises in two ways has two faults. Misused memory is known by operators
-    and the stage; what reads constants alone is executed at any stage. Else an error is known by what nnfuzz.triage.cause makes of it, a mismatch of one
-    operator by that operator, by whether digits or everything is wrong, and whether it is integers:
-    reduction takes floats where they fail as well. Several are known by operators, edges and
-    classes of dtypes.
+    and the stage; what reads constants alone is executed at any stage. Else an error is known by
+    what nnfuzz.triage.cause makes of it. A mismatch of one operator is known by that operator, by
+    whether digits or everything is wrong, and whether it is integers: reduction takes floats where
+    they fail as well. Several are known by operators, edges and classes of dtypes.
     """
     parts = {
         k: v for k, v in failure.signature.parts.items() if k not in ("operators", SWITCHES, DTYPE)

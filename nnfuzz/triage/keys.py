@@ -86,16 +86,11 @@ class Hypothesis:
             return cls(Claim.TF32 if habit.to == TF32 else Claim.SATURATES, habit.dtype)
         return cls(Claim.COMPUTED_IN, habit.dtype, habit.to)
 
-    def said_of(self, names: frozenset[str], inputs: int) -> str:
-        """The sentence for a title that names the operators already.
-
-        names: of the only operator; none of several. inputs: how many that operator has.
+    def said_of(self, names: Collection[str]) -> str:
+        """The sentence for a title that names the operators already. names: of the only operator;
+        none of several.
         """
-        if self.subject not in names:
-            return str(self)
-        if (self.claim, self.detail, inputs) == (Claim.RETURNS, "input 0", 1):
-            return "returns its input"
-        return str(replace(self, subject=""))
+        return str(replace(self, subject="") if self.subject in names else self)
 
 
 def _pattern(form: str) -> re.Pattern[str]:
