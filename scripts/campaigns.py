@@ -24,7 +24,6 @@ QUERIES = {
     "WHERE bucket != 'flaky' GROUP BY 1",
     "signatures": "SELECT signature, test FROM findings",
     "epochs": "SELECT id, refused, avoided FROM epochs",
-    "probes": "SELECT key || ' ' || instance || ' ' || backend, before FROM probes",
 }
 
 

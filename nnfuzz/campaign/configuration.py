@@ -239,7 +239,6 @@ def _for_invalid(
         raise ConfigError(f"invalid models need backends that read ONNX, {strange[0]} does not")
     settled: dict[str, object] = {
         "probe": False,
-        "learn": False,
         "reduce": False,
         "throttle": 0,
     }

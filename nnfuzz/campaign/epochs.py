@@ -1,8 +1,8 @@
 """When epochs begin, and with which configuration their test cases are made.
 
 Epoch e covers the indexes from begins(e) up to begins(e + 1) (nnfuzz.records.schedule). Its
-configuration follows from the tests below begins(e - 1) and from the probes that these made
-necessary, and from nothing else (nnfuzz.feedback.knowledge). The epoch in between keeps the lanes
+configuration follows from the tests below begins(e - 1) and from nothing else
+(nnfuzz.feedback.knowledge). The epoch in between keeps the lanes
 busy while stragglers end. So the tests of a campaign are a function of its seed and settings,
 however many lanes there are and however fast they are, and a resumed campaign comes to the same by
 learning from its tests again.
@@ -11,13 +11,11 @@ learning from its tests again.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from nnfuzz.base.shard import Shard
 from nnfuzz.feedback.knowledge import Knowledge, Learner
-from nnfuzz.feedback.probe import Prober
-from nnfuzz.feedback.support import INSTANCES
-from nnfuzz.feedback.throttle import Throttle
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.schedule import LEARNT, begins
 from nnfuzz.store.recorder import Recorder
@@ -25,7 +23,7 @@ from nnfuzz.testcase.case import CaseConfig
 
 
 class Epochs:
-    """Decides epochs in their order, as soon as the tests and probes that they follow from ended.
+    """Decides epochs in their order, as soon as the tests that they follow from ended.
 
     number: the current epoch, whose configuration test cases are made with; -1 before the first
     one. knowledge: what it does not generate.
@@ -35,19 +33,19 @@ class Epochs:
         self,
         config: CampaignConfig,
         recorder: Recorder,
-        prober: Prober,
-        throttle: Throttle,
+        keys: Sequence[SupportKey],
+        reasons: Mapping[SupportKey, str],
         note: Callable[[str], None],
         enter: Callable[[int, int, CaseConfig], None],
     ) -> None:
-        """note: prints a line for the user. enter: has lanes make their next tests with the
-        settings of an epoch: its number, the epoch that these were decided for, and the settings.
+        """keys, reasons: see nnfuzz.feedback.knowledge.Learner. note: prints a line for the user.
+        enter: has lanes make their next tests with the settings of an epoch: its number, the epoch
+        that these were decided for, and the settings.
         """
         self.number = -1
         self.knowledge = Knowledge(config.case.refused)
         self._config = config
         self._recorder = recorder
-        self._prober = prober
         self._enter = enter
         reported = recorder.store.restraints.last()  # earlier sessions have printed the rest
 
@@ -55,7 +53,7 @@ class Epochs:
             if self.number >= reported:
                 note(text)
 
-        self._learner = Learner(config, prober, throttle, note_once)
+        self._learner = Learner(config, keys, reasons, note_once)
         self._learned = 0  # the number of epochs whose tests were learnt from
         self._decided_for = 0  # the epoch that the current configuration was decided for
 
@@ -73,7 +71,7 @@ class Epochs:
 
         next_index: the first one that was not handed out yet; infinite if there are no more.
         """
-        while self._prober.idle:
+        while True:
             if self._learned < self.number:
                 if not self._learn():
                     return
@@ -92,24 +90,12 @@ class Epochs:
         case = self.knowledge.applied(self._config.case)
         self._enter(self.number, self._decided_for, case)
 
-    def _room(self, first: int, end: int) -> int:
-        """How many signatures may be probed beside the tests of an epoch, for all possible answers:
-        at no time are there more probes than tests.
-        """
-        left = self._config.probes_before(end) - self._prober.spent
-        return max(0, min(left, end - first) // INSTANCES)
-
     def _learn(self) -> bool:
         """Learns from the tests of the next epoch; False if some of them have not ended."""
         first, end = self._begins(self._learned), self._begins(self._learned + 1)
         if self._recorder.recorded.length < end:
             return False
-        tests = [*self._recorder.store.tests.rows(first, min(end, first + LEARNT))]
-        limit = self._config.tests_limit
-        if self._config.learn and (limit is None or self.end < limit):
-            before, room = self.end, self._room(self._begins(self.number), self.end)
-            self._prober.learn(tests, before, most=room)
-        self._learner.learn(tests)
+        self._learner.learn(self._recorder.store.tests.rows(first, min(end, first + LEARNT)))
         self._learned += 1
         return True
 

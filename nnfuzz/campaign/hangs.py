@@ -2,9 +2,8 @@
 
 Hangs with one signature are one pattern, of which the whole limit is spent on one test. Only a
 campaign that ends by the clock has such: where tests are counted, every run gets the whole limit,
-so that no clock decides which tests are made. Epochs count a suspected test as a hang, and a
-suspected probe as unanswered; the row of the test stays as it is whatever is decided later, so that
-a resumed campaign generates the same.
+so that no clock decides which tests are made. Epochs count a suspected test as a hang: the row of
+the test stays as it is whatever is decided later, so that a resumed campaign generates the same.
 """
 
 from __future__ import annotations

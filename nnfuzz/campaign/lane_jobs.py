@@ -29,12 +29,11 @@ start that again."""
 class Order:
     """One test that is to be made and run.
 
-    levels: by backend; empty: as the settings say. patient: whether runs get the whole time limit
-    in a campaign that the clock ends. died: see nnfuzz.testcase.jobs.Produce.
+    patient: whether runs get the whole time limit in a campaign that the clock ends. died: see
+    nnfuzz.testcase.jobs.Produce.
     """
 
     test: TestId
-    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     patient: bool = False
     died: tuple[str, str] | None = None
 
@@ -69,16 +68,15 @@ class Compiler:
 class Enter(Job[None]):
     """Begins an epoch: the next tests are made with these settings.
 
-    number: of the epoch. epoch: the number of the epoch whose settings these are. ignored: the
-    signatures that the user knows. known: these, and the signatures that earlier epochs have
-    confirmed. compilers: by backend. variables: see nnfuzz.feedback.support.signature_keys.
+    number: of the epoch. epoch: the number of the epoch whose settings these are. known: the
+    signatures that the user knows or earlier epochs have confirmed. compilers: by backend.
+    variables: see nnfuzz.feedback.support.signature_keys.
     """
 
     number: int
     epoch: int
     case: CaseConfig
     known: tuple[str, ...]
-    ignored: tuple[str, ...]
     compilers: Mapping[str, Compiler]
     variables: Mapping[str, tuple[int, ...]]
 

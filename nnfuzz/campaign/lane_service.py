@@ -46,7 +46,7 @@ from nnfuzz.sandbox.job import Report, Service, does
 from nnfuzz.store.evidence import Evidence, defect, not_produced, with_row
 from nnfuzz.testcase.bench import LocalProducer
 from nnfuzz.testcase.case import NotProduced, TestCase
-from nnfuzz.testcase.identity import Numbered, Probe, TestId
+from nnfuzz.testcase.identity import Numbered, TestId
 from nnfuzz.testcase.jobs import Configure, ListVocabulary, Produce, Vocabulary
 from nnfuzz.triage.signature import Failure
 
@@ -75,7 +75,7 @@ class LaneService(Service):
         see nnfuzz.testcase.producer.Producer. entered: the written Enter of the present epoch.
         """
         self._config = CampaignConfig.from_json(config)
-        first = Enter(0, 0, self._config.case, (), (), {}, {})
+        first = Enter(0, 0, self._config.case, (), {}, {})
         self._epoch = read(Enter, entered) if entered else first
         case = as_json(self._epoch.case)
         arguments = {"seed": self._config.seed, "config": case, "cache": cache}
@@ -123,8 +123,6 @@ class LaneService(Service):
         now = time.process_time()
         cpu["lanes"] = now - self._accounted
         tests, helpless = tuple(self._unsent), self._compilers.beyond_help
-        if isinstance(tests[0].test, Probe):  # and so are the others
-            cpu = {"probes": sum(cpu.values())}
         report.part(LaneReport(tests, cpu, compilers, helpless))
         self._unsent.clear()
         self._accounted, self._sent = now, time.monotonic()
@@ -169,10 +167,7 @@ class LaneService(Service):
         status = "run" if result.outcomes else FAULT
         whole = Evidence(test, self._epoch.epoch, result, status=status, events=events)
         whole = with_row(whole, self._epoch.variables)
-        if result.failures or result.flaky:
-            return whole
-        probed = result.outcomes if isinstance(test, Probe) else ()
-        return replace(whole, result=None, probed=tuple(replace(o, outputs=None) for o in probed))
+        return whole if result.failures or result.flaky else replace(whole, result=None)
 
     def _defect(self, test: TestId, stage: str, error: Exception) -> Evidence:
         return with_row(defect(test, self._epoch.epoch, stage, error), self._epoch.variables)
@@ -180,11 +175,12 @@ class LaneService(Service):
     # -- how it is run --------------------------------------------------------------------------
 
     def _limits(self, order: Order) -> dict[str, float]:
-        """The seconds that a level may take, by the backends that the test runs on."""
-        names = order.levels if isinstance(order.test, Probe) else self._runners
-        paces = {name: self._paces[name] for name in self._runners if name in names}
+        """The seconds that a level may take, by backend."""
         patient = order.patient or not self._config.timed
-        return {n: pace.ceiling if patient else pace.limit for n, pace in paces.items()}
+        return {
+            name: self._paces[name].ceiling if patient else self._paces[name].limit
+            for name in self._runners
+        }
 
     def _plan(
         self, order: Order, case: TestCase, limits: Mapping[str, float], sampled: bool
@@ -196,13 +192,13 @@ class LaneService(Service):
             Run(
                 name,
                 case,
-                tuple(order.levels.get(name, ())) or self._levels(name, order.test, case),
+                self._levels(name, order.test, case),
                 seconds=seconds,
                 compares=alone,
             )
             for name, seconds in limits.items()
         ]
-        known = self._known(order)
+        known = self._epoch.known
         return Plan(
             runs=runs,
             judging=Judging.ALWAYS if sampled else Judging.DOUBTFUL,
@@ -211,10 +207,6 @@ class LaneService(Service):
             levels={own.spec.name: own.backend.with_default() for own in runners.values()},
             habits={name: own.habits for name, own in runners.items()},
         )
-
-    def _known(self, order: Order) -> Sequence[str]:
-        """Signatures that are confirmed, or known to the user; a probe knows the latter alone."""
-        return self._epoch.ignored if isinstance(order.test, Probe) else self._epoch.known
 
     def _levels(self, name: str, test: TestId, case: TestCase) -> tuple[str, ...]:
         """The levels that a test runs at: a pipeline that is drawn for it takes the place of the
@@ -254,7 +246,7 @@ class LaneService(Service):
         self, order: Order, result: Result, limits: Mapping[str, float]
     ) -> HangRow | None:
         """The first run of a test that looks like a hang, unless hangs like it are known."""
-        known = self._known(order)
+        known = self._epoch.known
         for failure in result.failures:
             if self._looks_hung(failure, limits) and failure.signature.hash not in known:
                 return HangRow(

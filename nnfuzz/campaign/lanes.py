@@ -85,18 +85,13 @@ class LaneSlot(Worker[LaneJob]):
         self.sandbox.submit(order, take=self._checked)
 
     def _checked(self, report: LaneReport) -> LaneReport:
-        """The report with the places of probes, which the lane does not know.
-
-        Raises: ValueError if it is on other tests than the next ones.
-        """
+        """The report. Raises: ValueError if it is on other tests than the next ones."""
         assert isinstance(self.order, RunTests)
         orders = self.order.orders[self._read : self._read + len(report.tests)]
         if [order.test for order in orders] != [evidence.test for evidence in report.tests]:
             raise ValueError("a report on other tests")
         self._read += len(orders)
-        pairs = zip(orders, report.tests, strict=True)
-        tests = tuple(replace(evidence, test=order.test) for order, evidence in pairs)
-        return replace(report, tests=tests)
+        return report
 
     def progress(self, part: LaneReport) -> None:
         self.done += len(part.tests)
@@ -147,7 +142,7 @@ class Lanes(Pool[LaneSlot, LaneJob]):
         preload = *PRELOAD, *config.producer.preload, *config.reducer.preload
         self.server = ForkServer(preload, warm=(SERVICE, self.arguments))
         self._lends = [self.server, *compilers]
-        self._entered = Enter(UNSTARTED, 0, config.case, (), (), {}, {})
+        self._entered = Enter(UNSTARTED, 0, config.case, (), {}, {})
         self.returned: deque[tuple[Order, Enter]] = deque()
         self._returns: Counter[TestId] = Counter()
         self._faults = 0

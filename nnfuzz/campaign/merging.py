@@ -86,7 +86,7 @@ def _add_rows(target: Store, part: Store) -> None:
         with target.transaction():
             _refuse_other_tests(target, part)
             _name_epochs(target, part)
-            for table in ("occurrences", "probes", "hangs"):
+            for table in ("occurrences", "hangs"):
                 target.change(f"INSERT OR IGNORE INTO main.{table} SELECT * FROM part.{table}")
             names = columns_of("tests")
             values = ", ".join("new" if name == "epoch" else name for name in names)
@@ -156,11 +156,11 @@ def _add_findings(target: Store, part: Store) -> None:
 
 def _order(row: FindingRow, reduction: ReductionRow | None) -> tuple[object, ...]:
     """Sort key: of two rows of a signature the lesser one stays. As in one campaign, that is a
-    reduced one, else the first one in the order of tests and probes.
+    reduced one, else the one of the lowest index.
     """
     reduced = reduction is not None and not reduction.reason
     text = json.dumps(as_json(reduction), sort_keys=True) if reduction else ""
-    return not reduced, row.place, str(row.test), row.title, row.party, text
+    return not reduced, row.index, str(row.test), row.title, row.party, text
 
 
 # -- the whole campaign ---------------------------------------------------------------------------

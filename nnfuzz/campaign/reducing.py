@@ -121,13 +121,13 @@ class Reducer:
     def owed(self) -> FindingRow | None:
         """Returns a finding that must still be reduced, though a duplicate explains it already.
 
-        Of duplicates, the one with the smallest model and then the lowest place represents all. If
+        Of duplicates, the one with the smallest model and then the lowest index represents all. If
         a duplicate was reduced first, the representative was only checked against it.
         """
         reductions, rows = self.recorder.reductions, self.recorder.rows
         for row in self.recorder.findings() if self.config.reduce else ():
             done = [s for s in (row.signature, *row.duplicates) if s in reductions]
-            first = min(done, key=lambda s: (reductions[s].after, rows[s].place), default="")
+            first = min(done, key=lambda s: (reductions[s].after, rows[s].index), default="")
             if self._is_explained(first) and first not in self._owed_once:
                 return rows[first]
         return None

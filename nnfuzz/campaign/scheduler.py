@@ -1,7 +1,7 @@
 """The scheduler: hands ranges of tests to lanes, and records their reports.
 
-    epoch -> range of tests or probes -> lane -> reports of rows or evidence -> SQLite
-        -> at the first index of each epoch: the signatures to refuse and to avoid from there on
+    epoch -> range of tests -> lane -> reports of rows or evidence -> SQLite
+        -> at the first index of each epoch: the operators and edges to avoid from there on
         -> reductions beside it
 
 This process runs no compiler and no PyTorch; a lane that dies costs one test.
@@ -22,14 +22,13 @@ from nnfuzz.campaign.lane_jobs import PATIENCE, LaneJob, LaneReport, Order, RunT
 from nnfuzz.campaign.lanes import Lanes, LaneSlot, PoolError
 from nnfuzz.campaign.reducing import Reducer
 from nnfuzz.experiment.result import FAULT
-from nnfuzz.feedback.probe import Prober, by_turns
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.observer import CampaignSnapshot, Observer, counted
 from nnfuzz.records.rows import EventRow, HangRow
 from nnfuzz.store.database import DAMAGE, StoreError
 from nnfuzz.store.evidence import Evidence, defect, fault
 from nnfuzz.store.recorder import Recorder
-from nnfuzz.testcase.identity import Numbered, Probe
+from nnfuzz.testcase.identity import Numbered
 
 TICK_SECONDS, LEAST_TICK_SECONDS = 0.5, 0.01
 SHOWN_SECONDS = 0.5  # between two looks at how far the campaign is, which cost more than a test
@@ -50,21 +49,18 @@ class Scheduler:
         config: CampaignConfig,
         recorder: Recorder,
         lanes: Lanes,
-        prober: Prober,
         observer: Observer,
         reducer: Reducer,
         epochs: Epochs,
         stopped: Callable[[], bool] = lambda: False,
     ) -> None:
-        self.config, self.recorder, self.lanes, self.prober = config, recorder, lanes, prober
+        self.config, self.recorder, self.lanes = config, recorder, lanes
         self.observer, self.reducer, self.epochs = observer, reducer, epochs
         self.faults = self._faults_in_a_row = 0
         self._cpu = Counter[str]()
         """CPU seconds of this session's tests by kind of process, until the last one has ended."""
         self._began, self._ended = time.process_time(), 0.0
         self._stopped = stopped
-        self._probing = False
-        self._turn = False
         self._hangs = SuspectedHangs(recorder)
         done = recorder.recorded.__contains__
         self._indexes = Indexes(config.tests_limit, done, config.part)
@@ -105,25 +101,12 @@ class Scheduler:
         self.recorder.arrange()
         self._tick(final=True)
 
-    def probe(self) -> None:
-        """Probes the newest version of every signature, by operators in turn, and nothing else.
-
-        Raises: PoolError.
-        """
-        self._probing = True
-        self.epochs.advance(0)
-        self.prober.ask(by_turns(self.prober.newest))
-        while not self._stopped() and (not self.prober.idle or self._busy):
-            self._step(lambda: self._returned() or self._probes())
-        self.recorder.complete = True
-        self._tick(final=True)
-
     def _step(self, next_range: Callable[[], list[Order]]) -> None:
         """Hands work to idle lanes, and takes their reports."""
 
         def more(lane: LaneSlot) -> LaneJob | None:
             allowed = self.reducer.share() * self.seconds()
-            if lane.here and not self._probing and (reduction := self.reducer.next(allowed)):
+            if lane.here and (reduction := self.reducer.next(allowed)):
                 return reduction
             orders = next_range()
             return RunTests(tuple(orders)) if orders else None
@@ -145,7 +128,7 @@ class Scheduler:
     def _over(self) -> bool:
         if self._stopped() or self._time_is_up():
             return True
-        return not (self._indexes.left or self._busy or not self.prober.idle)
+        return not (self._indexes.left or self._busy)
 
     def _time_is_up(self) -> bool:
         limit = self.config.time_limit
@@ -154,12 +137,8 @@ class Scheduler:
     # -- the next work ------------------------------------------------------------------------
 
     def _next_range(self) -> list[Order]:
-        """Orders for an idle lane: tests and probes by turns."""
-        if orders := self._returned():
-            return orders
-        self._turn = not self._turn
-        by_turn = (self._probes, self._tests) if self._turn else (self._tests, self._probes)
-        return by_turn[0]() or by_turn[1]()
+        """Orders for an idle lane."""
+        return self._returned() or self._tests()
 
     def _returned(self) -> list[Order]:
         return [self.lanes.returned.popleft()[0]] if self.lanes.returned else []
@@ -173,19 +152,10 @@ class Scheduler:
             orders.append(Order(Numbered(self.config.seed, self._indexes.take())))
         return orders
 
-    def _probes(self) -> list[Order]:
-        orders: list[Order] = []
-        most = max(1, min(self._at_once, len(self.prober) // (2 * len(self.lanes.workers))))
-        while len(orders) < most and (probe := self.prober.next()):
-            orders.append(Order(probe, self.prober.levels_of(probe), self._probing))
-        return orders
-
     def _suspected(self) -> list[Order]:
         """One that gets the whole time limit."""
-        if (row := self._hangs.next()) is None:
-            return []
-        probed = {row.backend: tuple(self.prober.levels[row.backend])}
-        return [Order(row.test, probed if isinstance(row.test, Probe) else {}, patient=True)]
+        row = self._hangs.next()
+        return [Order(row.test, patient=True)] if row else []
 
     @property
     def _at_once(self) -> int:
@@ -211,28 +181,14 @@ class Scheduler:
         if evidence.suspected:
             self._suspect(replace(evidence.suspected, test=test), evidence)
         else:
-            decided = self._hangs.decided(evidence)
-            self._keep(evidence, decided)
-            if isinstance(test, Probe) and not decided:
-                self._answer(test, evidence)
+            self._keep(evidence, self._hangs.decided(evidence))
         self._faults_in_a_row = self._faults_in_a_row + 1 if evidence.status == FAULT else 0
         if self._faults_in_a_row >= PATIENCE:
             raise PoolError(f"tests cannot be made: {evidence.events[-1].message}", test)
 
-    def _answer(self, probe: Probe, evidence: Evidence) -> None:
-        if evidence.failed:
-            self.prober.not_produced(probe, evidence.failed)
-            return
-        outcomes = defaultdict(list)
-        for outcome in evidence.outcomes:
-            outcomes[outcome.backend].append(outcome)
-        self.prober.finished(probe, outcomes)
-
     def _suspect(self, row: HangRow, evidence: Evidence) -> None:
         self._keep(evidence)  # it counts as a hang until it is decided
         self._hangs.add(row)
-        if isinstance(row.test, Probe):
-            self.prober.finished(row.test, {})
 
     def _keep(self, evidence: Evidence, hangs: Sequence[Decision] = ()) -> None:
         for event in evidence.events:
@@ -313,15 +269,14 @@ class Scheduler:
     def cpu_ms(self) -> dict[str, float]:
         """Milliseconds of CPU time per test of this session: `compilers` inside of their stages,
         `own` everything else, and the parts of that: this process (`parent`), `lanes`, and the work
-        of compilers' processes before and behind the stages (`workers`). The time of probes stands
-        apart, per test too: they get fewer with time. The questions before the first test and the
-        reductions after the last one are left out.
+        of compilers' processes before and behind the stages (`workers`). The questions before the
+        first test and the reductions after the last one are left out.
         """
         tests = self.recorder.figures.tests - self._tests_before
         parent = (self._ended or time.process_time()) - self._began
         spent = {"parent": parent, "lanes": 0.0, "workers": 0.0, **self._cpu}
-        probes, compilers = spent.pop("probes", 0.0), spent.pop("compilers", 0.0)
-        shares = {"own": sum(spent.values()), "compilers": compilers, **spent, "probes": probes}
+        compilers = spent.pop("compilers", 0.0)
+        shares = {"own": sum(spent.values()), "compilers": compilers, **spent}
         return {
             name: round(1e3 * seconds / tests, 3) if tests else 0.0
             for name, seconds in shares.items()
@@ -355,17 +310,13 @@ class Scheduler:
             occurrences=buckets.get("finding", 0),
             faults=self.faults,
             sut_share=self.sut_share(),
-            decided=0 if figures.tests else self.prober.decided(),
-            signatures=len(self.prober.keys) if self.config.learn else 0,
             flaky=buckets.get("flaky", 0),
             unreduced=self.recorder.open() if self.config.reduce else 0,
             suspects=len(self._hangs),
         )
 
     def _phase(self) -> str:
-        if self._over_at is not None:
-            return "reducing"
-        return "probing" if self._probing else "fuzzing"
+        return "fuzzing" if self._over_at is None else "reducing"
 
     @property
     def _own_limit(self) -> int | None:

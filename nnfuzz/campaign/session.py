@@ -5,46 +5,36 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
-import numpy as np
-
-from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.backend.registry import BackendRegistry, BackendSpec
-from nnfuzz.backend.runner import BackendRunner, CompilerServers, RunnerError
-from nnfuzz.backend.target import ONNX, Target
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import BackendRunner, CompilerServers
+from nnfuzz.backend.target import ONNX
 from nnfuzz.base.writing import as_json
+from nnfuzz.campaign.asking import ask, keys_of, started, vocabulary_of
 from nnfuzz.campaign.configuration import library_versions
 from nnfuzz.campaign.epochs import Epochs
 from nnfuzz.campaign.lane_jobs import Compiler, Enter
-from nnfuzz.campaign.lanes import Lanes, PoolError
+from nnfuzz.campaign.lanes import Lanes
 from nnfuzz.campaign.reducing import Reducer
 from nnfuzz.campaign.scheduler import Scheduler
-from nnfuzz.feedback.lacking import Instance, lacking
-from nnfuzz.feedback.probe import Prober
-from nnfuzz.feedback.support import ProbeAnswers, Support
-from nnfuzz.feedback.support_cache import SupportCache, SupportFile, claims_of, declined, tables_of
-from nnfuzz.feedback.throttle import Throttle
+from nnfuzz.feedback.support import generalised, remaining
+from nnfuzz.feedback.tables import TABLES, RefusalTable, claims_of, declined, tables_of
 from nnfuzz.findings.folder import write_finding
 from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.materialize.opsets import exporter_of, opset_of
-from nnfuzz.operators.registry import specs_digest
+from nnfuzz.materialize.opsets import exporter_of
 from nnfuzz.records.config import EARLY, CampaignConfig, ConfigError
 from nnfuzz.records.finding import Finding, Origin
 from nnfuzz.records.observer import Observer, counted
 from nnfuzz.records.rows import FindingRow
-from nnfuzz.sandbox.events import Reply, WorkerFault, event_line
 from nnfuzz.store.evidence import Evidence
 from nnfuzz.store.recorder import Recorder
 from nnfuzz.store.store import MOST_FAULTS, Store
 from nnfuzz.store.summary import Summary, keep_releases, summarise, write_summary
 from nnfuzz.testcase.case import CaseConfig, TestCase
-from nnfuzz.testcase.client import blames_settings
-from nnfuzz.testcase.identity import Probe
-from nnfuzz.testcase.jobs import ListVocabulary, Produce, Vocabulary
 from nnfuzz.triage.signature import Failure
 from nnfuzz.triage.survey import declared, learn_habits, usual_seconds
 
@@ -75,7 +65,7 @@ def run_campaign(
     config: CampaignConfig,
     registry: BackendRegistry,
     observer: Observer,
-    cache: SupportCache,
+    cache: Path,
     stopped: Callable[[], bool] = lambda: False,
     servers: CompilerServers | None = None,
 ) -> CampaignResult:
@@ -93,31 +83,9 @@ def run_campaign(
         try:
             session.scheduler.run()
         finally:
-            session.save_support()
             result = session.result()
             write_summary(store.folder, result.summary)
     return result
-
-
-def run_probes(
-    store: Store,
-    config: CampaignConfig,
-    registry: BackendRegistry,
-    observer: Observer,
-    cache: SupportCache,
-    stopped: Callable[[], bool] = lambda: False,
-) -> tuple[CampaignResult, dict[str, Support]]:
-    """Probes every signature on every backend, at every level; returns the tables by backend, and
-    as `refused` what they and the tables of adapters refuse.
-    """
-    store.sessions.begin()
-    with Session(store, config, registry, observer, cache, stopped, thorough=True) as session:
-        try:
-            session.scheduler.probe()
-        finally:
-            session.save_support()
-        refused = {str(key): why for key, why in session.prober.refused().items()}
-        return replace(session.result(), refused=refused), session.prober.tables
 
 
 def _try_again(store: Store, config: CampaignConfig, observer: Observer) -> None:
@@ -135,8 +103,8 @@ def _try_again(store: Store, config: CampaignConfig, observer: Observer) -> None
 class Session:
     """The parts of a campaign that is under way; a context manager, which closes them.
 
-    thorough: whether probes run at every level, and nothing but probes is run. servers: of
-    compilers that are imported already; they are closed with the session.
+    cache: the user's cache folder. servers: of compilers that are imported already; they are closed
+    with the session.
 
     Entering it raises RunnerError, ConfigError or PoolError, as `run_campaign` does.
     """
@@ -145,10 +113,9 @@ class Session:
     config: CampaignConfig
     registry: BackendRegistry
     observer: Observer
-    cache: SupportCache
+    cache: Path
     stopped: Callable[[], bool] = lambda: False
     servers: CompilerServers = field(default_factory=CompilerServers)
-    thorough: bool = False
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -173,21 +140,23 @@ class Session:
                 raise ConfigError("setting ray needs Ray: pip install 'nnfuzz[ray]'") from error
             stack.enter_context(connected(config.ray))
         stack.callback(self.servers.close)
-        self.runners = [self._runner(spec, stack) for spec in config.backends]
+        self.runners = started(config.backends, self.registry, self.servers, stack)
         lent = [runner.sandbox.server for runner in self.runners]
-        self.lanes = stack.enter_context(Lanes(config, lent, self.cache.folder))
+        self.lanes = stack.enter_context(Lanes(config, lent, self.cache))
         self._versions = {runner.name: runner.versions() for runner in self.runners}
         self._libraries = library_versions()
         store.set_meta("versions", _flat(self._libraries, self._versions))
         if config.regressions:
             keep_releases(store, config, self.registry)
-        if not self.thorough:
-            limit = f" for at most {config.first_seconds:.0f} s" if config.timed else ""
-            note(f"begins with elementary models{limit}, which show how a compiler rounds")
+        limit = f" for at most {config.first_seconds:.0f} s" if config.timed else ""
+        note(f"begins with elementary models{limit}, which show how a compiler rounds")
         if not config.case.invalid:
             self._ask_for_habits()  # lanes import PyTorch meanwhile
-        vocabulary = self._vocabulary()
-        self.prober = self._prober(vocabulary)
+        vocabulary = vocabulary_of(self.lanes)
+        for line in vocabulary.notes:
+            note(line)
+        keys = keys_of(vocabulary)
+        reasons = self._refusals(keys)
         by_design = {s.label: declared(self.registry.get(s.name)) for s in config.backends}
         self.recorder = Recorder(
             store,
@@ -208,18 +177,16 @@ class Session:
             self.lanes.look = Cluster(config, self.lanes, self._versions, note).look
 
         def enter(number: int, epoch: int, case: CaseConfig) -> None:
-            seen, ignored = tuple(self.recorder.known_in(number)), tuple(self.recorder.ignored)
-            self.lanes.enter(Enter(number, epoch, case, seen, ignored, known, variables))
+            seen = tuple(self.recorder.known_in(number))
+            self.lanes.enter(Enter(number, epoch, case, seen, known, variables))
 
-        throttle = Throttle(config.throttle, self.prober.left(()))
         self.scheduler = Scheduler(
             config,
             self.recorder,
             self.lanes,
-            self.prober,
             self.observer,
             Reducer(config, self.recorder, note),
-            Epochs(config, self.recorder, self.prober, throttle, note, enter),
+            Epochs(config, self.recorder, keys, reasons, note, enter),
             self.stopped,
         )
 
@@ -231,21 +198,7 @@ class Session:
         summary = summarise(self.store, self.config, self.recorder.figures, cpu_ms=cpu_ms)
         return CampaignResult.of(self.store, summary)
 
-    def save_support(self) -> None:
-        """Writes the support tables for later campaigns."""
-        for label, path in self._paths.items():
-            file = SupportFile(label, self._versions[label], self.prober.tables[label].entries)
-            self.cache.save(path, file)
-
     # -- compilers ----------------------------------------------------------------------------
-
-    def _runner(self, spec: BackendSpec, stack: ExitStack) -> BackendRunner:
-        """A worker of a compiler, for the questions before the first test. stack: closes it."""
-        server = self.servers.of(self.registry.get(spec.name), spec)
-        runner = BackendRunner(spec, self.registry, server)
-        stack.callback(runner.close)
-        runner.sandbox.start()
-        return runner
 
     def _known(self, runner: BackendRunner) -> Compiler:
         """The knowledge of a compiler that lanes need."""
@@ -273,75 +226,42 @@ class Session:
 
     # -- operators ----------------------------------------------------------------------------
 
-    def _vocabulary(self) -> Vocabulary:
-        """Asks a lane which signatures there are with which exporters.
-
-        Raises: ConfigError, PoolError.
+    def _refusals(self, keys: Sequence[SupportKey]) -> dict[SupportKey, str]:
+        """The signatures that some compiler refuses, with "backend: why": what its adapter declares
+        and the table of its release or of another one says, or what it answers itself if there is
+        no table of its release or of an older one.
         """
-        event = self.lanes.call(ListVocabulary())
-        if isinstance(event, Reply):
-            for note in event.value.notes:
-                self.observer.note(note)
-            return event.value
-        if isinstance(event, WorkerFault) and event.starting and blames_settings(event.error_type):
-            raise ConfigError(event.message.strip("'\""))
-        raise PoolError(f"lanes cannot work: {event_line(event)}\n{event.captured}")
+        config, reasons = self.config, dict[SupportKey, str]()
+        if self.store.restraints.last() >= 0:  # an earlier session has asked
+            return {SupportKey.parse(k): v for k, v in self.store.restraints.reasons().items()}
+        for spec, runner in zip(config.backends, self.runners, strict=True):
+            adapter, versions = self.registry.get(spec.name), self._versions[spec.label]
+            if not config.probe or adapter(**spec.options).form != ONNX:
+                continue
+            refused = declined(adapter, keys) | claims_of(adapter, versions)
+            if not (adapter.operators or tables_of(adapter, versions)[0]):
+                left = [key for key in keys if key not in refused]
+                refused |= self._asked(runner, left)
+            named = ((key, f"{spec.label}: {why}") for key, why in refused.items())
+            reasons |= {key: why for key, why in named if key.operator not in config.case.focus}
+        return reasons if remaining(keys, reasons) else {}
 
-    def _prober(self, vocabulary: Vocabulary) -> Prober:
-        config, case = self.config, self.config.case
-        signatures = vocabulary.signatures.items()
-        keys = [SupportKey.parse(f"{name}:{text}") for name, texts in signatures for text in texts]
-        fixed = [name for e in case.exporters for name in case.writers(e) if not opset_of(name)]
-        basis = {
-            "specs": specs_digest(case.plugins),
-            "libraries": self._libraries,
-            "opsets": {name: case.only(name).opset for name in fixed},
-        }
-        answers, levels, claims = ProbeAnswers(), {}, {}
-        self._paths = {}
-        for spec in config.backends:
-            label, adapter = spec.label, self.registry.get(spec.name)
-            self._paths[label] = self.cache.path(spec, self._versions[label], basis)
-            usual = config.levels or adapter.default_levels()
-            levels[label] = usual if self.thorough else usual[:1]
-            # Without learning, a campaign could not find out that a table is wrong.
-            if config.learn and adapter(**spec.options).form == ONNX:
-                own = declined(adapter, keys) | claims_of(adapter, self._versions[label])
-                known = adapter.operators or tables_of(adapter, self._versions[label])[0]
-                if config.probe and not (known or self.thorough):
-                    own |= self._lacking(label, [key for key in keys if key not in own])
-                claims[label] = {k: why for k, why in own.items() if k.operator not in case.focus}
-        self.store.probes.load(answers)
-        return Prober(levels, keys, answers, self.store.probes.add, claims)
-
-    def _lacking(self, label: str, keys: Sequence[SupportKey]) -> dict[SupportKey, str]:
-        """Asks a compiler for ASKED signatures per test, many in a model; returns what it
-        refuses, with the reasons. Only a compiler that has no table of its release or of an older
-        one is asked.
+    def _asked(self, runner: BackendRunner, keys: Sequence[SupportKey]) -> dict[SupportKey, str]:
+        """Asks a compiler for ASKED signatures per test, of one exporter; returns what it refuses,
+        and keeps that for `nnfuzz ops`.
         """
-        config = self.config
-        self.observer.note(f"{label}: has no table of what it refuses, so it is asked first")
-        (runner,) = (own for own in self.runners if own.name == label)
-        level = (config.levels or runner.backend.default_levels())[0]
-        until = time.monotonic() + config.first_seconds
-
-        def make(key: SupportKey, number: int) -> Instance | None:
-            event = self.lanes.call(Produce(Probe(key, number)))
-            case = event.value if isinstance(event, Reply) else None
-            return (case.model, case.inputs) if isinstance(case, TestCase) else None
-
-        def run(model: bytes, inputs: Mapping[str, np.ndarray]) -> Outcome | None:
-            if time.monotonic() > until:
-                return None
-            try:
-                return runner.run(model, inputs, [level])[0]
-            except RunnerError as error:
-                failed = OutcomeKind.EXCEPTION, Stage.COMPILE, Target(runner.spec.name)
-                return Outcome(*failed, message=str(error))
-
+        config, versions = self.config, self._versions[runner.name]
+        self.observer.note(f"{runner.name}: has no table of what it refuses, so it is asked first")
         own = [k for k in keys if exporter_of(k.exporter) == exporter_of(keys[0].exporter)]
-        newest = {k.signature: k for k in sorted(own, key=lambda k: opset_of(k.exporter))}
-        return lacking([*newest.values()], make, run, ASKED * (config.tests_limit or EARLY))
+        level = (config.levels or runner.backend.default_levels())[:1]
+        until = time.monotonic() + config.first_seconds
+        most = ASKED * (config.tests_limit or EARLY)
+        refused = generalised(
+            ask(self.lanes, runner, own, level, lambda: time.monotonic() > until, most)
+        )
+        with suppress(OSError):
+            RefusalTable(runner.spec.name, versions, refused).write(self.cache / TABLES)
+        return refused
 
     # -- findings -----------------------------------------------------------------------------
 

@@ -28,7 +28,6 @@ from nnfuzz.cli.consent import Consent
 from nnfuzz.cli.errors import tell
 from nnfuzz.corpus.layout import Entry
 from nnfuzz.corpus.producers import Producers
-from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.findings.reduced import known_by
 from nnfuzz.library.plugins import operator_registry
 from nnfuzz.records.config import CampaignConfig, ConfigError
@@ -207,8 +206,7 @@ def opened_campaign(
             store = stack.enter_context(Store.create(folder, as_json(config)))
 
         def run(observer: Observer, interrupted: Callable[[], bool]) -> CampaignResult:
-            cache = SupportCache(cache_folder())
-            given = store, config, registry, observer, cache, interrupted
+            given = store, config, registry, observer, cache_folder(), interrupted
             return run_campaign(*given, servers=servers)
 
         try:

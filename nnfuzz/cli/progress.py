@@ -69,14 +69,12 @@ class Lines:
 
 
 @contextmanager
-def watcher(
-    quiet: bool, config: CampaignConfig, folder: Path, doing: str = "fuzzing"
-) -> Iterator[Observer]:
+def watcher(quiet: bool, config: CampaignConfig, folder: Path) -> Iterator[Observer]:
     """Yields the observer that suits stdout, after a line that names the campaign."""
     if quiet:
         yield Silent()
         return
-    print(f"{doing} {subject(config)}, seed {config.seed}, into {folder}", flush=True)
+    print(f"fuzzing {subject(config)}, seed {config.seed}, into {folder}", flush=True)
     if not sys.stdout.isatty():
         yield Lines()
         return
@@ -107,10 +105,7 @@ def _opsets(case: CaseConfig, exporter: str) -> str:
 def line(s: CampaignSnapshot) -> str:
     """One line on where the campaign stands."""
     left = f", {spoken(s.left)} left" if s.left is not None and s.phase != "done" else ""
-    if s.tests or not s.signatures:
-        parts = [counted(s.tests, "test"), f"{s.rate:.1f}/s", _outcomes(s)]
-    else:
-        parts = [f"support of {s.decided} of {s.signatures} operator signatures known"]
+    parts = [counted(s.tests, "test"), f"{s.rate:.1f}/s", _outcomes(s)]
     about = [counted(s.occurrences, "time")] if s.occurrences or s.flaky else []
     about += [f"{s.unreduced} to be reduced"] if s.unreduced else []
     about += [f"{s.flaky} flaky failures besides"] if s.flaky else []

@@ -1,4 +1,4 @@
-"""Which signatures a compiler without a table refuses, asked before the first test.
+"""Asks a compiler which signatures it supports.
 
 One model holds many operators beside each other. If it fails, its parts are asked for, first those
 that the message names, by operator or by the prefix of a part's names: so a compiler is asked about
@@ -10,20 +10,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 
 import numpy as np
 
 from nnfuzz.backend.outcome import Outcome
-from nnfuzz.feedback.probe import by_turns, named_in
 from nnfuzz.feedback.support import (
     INSTANCES,
     OK,
     UNSUPPORTED,
+    Answer,
     Phrases,
-    ProbeAnswer,
-    SupportEntry,
     answer_of,
-    generalised,
 )
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.support_key import SupportKey
@@ -38,15 +36,17 @@ TOGETHER = 32
 """Most operators in one model."""
 
 
-def lacking(keys: Sequence[SupportKey], make: Make, run: Run, most: int) -> dict[SupportKey, str]:
-    """The refused signatures as few keys, with the reasons.
+def answers(
+    keys: Sequence[SupportKey], make: Make, run: Run, most: int | None = None
+) -> dict[SupportKey, Answer]:
+    """The answers on signatures.
 
     A signature is refused if INSTANCES of it are, or one in the words of others' refusals. keys: of
     one exporter, at the newest opsets. most: signatures that are asked for; operators take turns,
     float32 comes first.
     """
     usual = sorted(keys, key=lambda key: DType.FLOAT32.value not in key.dtypes)
-    entries: dict[SupportKey, SupportEntry] = {}
+    found: dict[SupportKey, Answer] = {}
     phrases = Phrases()
     for together in _beside_each_other(by_turns(usual)[:most]):
         made = {key: case for key in together if (case := make(key, 0))}
@@ -55,12 +55,12 @@ def lacking(keys: Sequence[SupportKey], make: Make, run: Run, most: int) -> dict
             for n in range(1, INSTANCES):
                 asks = answer.kind == UNSUPPORTED and not phrases.whole(key, answer.message)
                 again = make(key, n) if asks else None
-                answers = _answers({key: again}, run, phrases) if again else ()
-                answer = dict(answers).get(key, answer)
+                more = _answers({key: again}, run, phrases) if again else ()
+                answer = dict(more).get(key, answer)
             if refused:
                 phrases.add(key, refused, ran=answer.kind != UNSUPPORTED)
-            entries[key] = SupportEntry(answer.kind, answer.message)
-    return {key: entry.message for key, entry in generalised(entries).items()}
+            found[key] = answer
+    return found
 
 
 def _beside_each_other(keys: Sequence[SupportKey]) -> Iterator[list[SupportKey]]:
@@ -76,7 +76,7 @@ def _beside_each_other(keys: Sequence[SupportKey]) -> Iterator[list[SupportKey]]
 
 def _answers(
     made: Mapping[SupportKey, Instance], run: Run, phrases: Phrases
-) -> Iterator[tuple[SupportKey, ProbeAnswer]]:
+) -> Iterator[tuple[SupportKey, Answer]]:
     """The answers on signatures by one instance of each; none once time is up."""
     left = [tuple(made)]
     while left:
@@ -97,7 +97,7 @@ def _answers(
             yield named[0], answer
             left.append(tuple(key for key in keys if key not in named))
             continue
-        named = named or named_in(keys, [outcome.message])
+        named = named or named_in(keys, outcome.message)
         if not 0 < len(named) < len(keys):
             named = list(keys[: len(keys) // 2])
         left += [tuple(key for key in keys if key not in named), tuple(named)]
@@ -123,3 +123,17 @@ def beside(instances: Sequence[Instance]) -> Instance:
     for domain, version in opsets.items():
         whole.opset_import.add(domain=domain, version=version)
     return whole.SerializeToString(deterministic=True), inputs
+
+
+def named_in(keys: Sequence[SupportKey], message: str) -> list[SupportKey]:
+    """The keys whose operator a message mentions, with its domain or without."""
+    words = set(re.findall(r"\w+", message))
+    return [key for key in keys if key.operator.rpartition(".")[2] in words]
+
+
+def by_turns(keys: Sequence[SupportKey]) -> list[SupportKey]:
+    """The first signature of every operator, then the second ones, and so on."""
+    groups: dict[SupportKey, list[SupportKey]] = {}
+    for key in keys:
+        groups.setdefault(key.any_dtypes, []).append(key)
+    return [key for turn in zip_longest(*groups.values()) for key in turn if key is not None]

@@ -27,11 +27,10 @@ LIMITS = (
     "severity",
     "known",
 )
-PROBED = 0.1
-"""The most probes for each test. Half of it is the share of a time limit that the questions before
-the first test may take."""
+FIRST_SHARE = 0.05
+"""The share of a time limit that the questions before the first test may take."""
 EARLY = 1000
-"""Where the number of tests is not known, so many are assumed at least when probes are counted."""
+"""Where the number of tests is not known, so many are assumed."""
 
 
 class ConfigError(Unreadable):
@@ -146,14 +145,8 @@ class CampaignConfig(CampaignSettings):
         counted, since no clock may decide then.
         """
         if self.time_limit is not None:
-            return self.time_limit * PROBED / 2
+            return self.time_limit * FIRST_SHARE
         return math.inf if self.tests_limit is not None else FIRST_SECONDS
-
-    def probes_before(self, index: int) -> int:
-        """How many probes may run before the tests from an index on: a tenth of all tests; where
-        their number is not known, of those before it, or of EARLY if that is more.
-        """
-        return int(PROBED * (self.tests_limit or max(EARLY, index)))
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> CampaignConfig:

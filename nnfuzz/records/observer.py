@@ -25,9 +25,8 @@ def ignore(line: str) -> None:
 class CampaignSnapshot:
     """The state of a running campaign, for people.
 
-    left: seconds until the limit, if known. decided: number of signatures that are known to be
-    supported or refused, as long as there is no test. flaky: failures that did not repeat.
-    suspects: hangs that are not confirmed yet. unreduced: findings.
+    left: seconds until the limit, if known. flaky: failures that did not repeat. suspects: hangs
+    that are not confirmed yet. unreduced: findings.
     """
 
     phase: str
@@ -40,8 +39,6 @@ class CampaignSnapshot:
     occurrences: int
     faults: int
     sut_share: float
-    decided: int = 0
-    signatures: int = 0
     flaky: int = 0
     unreduced: int = 0
     suspects: int = 0

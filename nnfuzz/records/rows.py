@@ -57,8 +57,7 @@ class TestRow:
 class FindingRow:
     """A unique finding: the store's row of one signature, and figures over all of them.
 
-    test: the first one that shows it, in the order of tests and probes. place: of that test in the
-    order (nnfuzz.records.schedule.place_of). size: nodes of its graph. party: accused by the
+    test: the one of the lowest index that shows it. size: nodes of its graph. party: accused by the
     experiment. suspicion: equal for failures that may have one cause (nnfuzz.store.suspicions).
     severity: see nnfuzz.triage.severity; that of the reduced case once there is one.
     backends: all labels of the compiler under which it occurs.
@@ -80,7 +79,6 @@ class FindingRow:
     found_at: float = 0.0
     party: str = ""
     occurrences: int = 1
-    place: int = 0
     size: int = 0
     suspicion: str = ""
     severity: str = ""
@@ -95,6 +93,11 @@ class FindingRow:
     def __post_init__(self) -> None:
         object.__setattr__(self, "compiler", self.compiler or self.backend)
         object.__setattr__(self, "backends", self.backends or (self.backend,))
+
+    @property
+    def index(self) -> int:
+        """The index of its test."""
+        return self.test.index or 0
 
     @property
     def others(self) -> tuple[str, ...]:

@@ -7,8 +7,6 @@ FIRST, LONGEST = 16, 256
 settings say otherwise, so that waiting for its stragglers, once per epoch, costs little."""
 LEARNT = 4096
 """The first tests of an epoch, from which the next one learns: no others are read for that."""
-PLACE_BITS = 24
-"""The lower bits of a place, see `place_of`; they number the probes before one index."""
 
 
 def begins(epoch: int, longest: int = LONGEST) -> int:
@@ -19,12 +17,3 @@ def begins(epoch: int, longest: int = LONGEST) -> int:
     first = min(max(epoch, 0), grown)
     doubled = FIRST * (2 * ((1 << first // 2) - 1) + (first % 2 << first // 2))
     return doubled + max(0, epoch - grown) * longest
-
-
-def place_of(index: int) -> int:
-    """Where a test stands in the order of all tests and probes of a campaign.
-
-    Probes that are asked for before an index have the places between those of the test before it
-    and its own.
-    """
-    return (index + 1) << PLACE_BITS

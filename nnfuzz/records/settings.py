@@ -130,8 +130,8 @@ class CampaignSettings:
     )
     probe: bool = setting(
         True,
-        "Probe operators one by one beside the tests, at most a tenth as many probes as tests; if "
-        "not, those alone that refused tests give reason to",
+        "Leave out the operators and dtypes that a compiler refuses, by the table of its adapter; "
+        "a compiler without a table is asked before the first test",
         SUPPORT,
         YES_OR_NO,
     )
@@ -143,9 +143,6 @@ class CampaignSettings:
         AMOUNT,
         replace(DURATION, unit="10s"),
         said="{default:g}s",
-    )
-    learn: bool = setting(
-        True, "Stop generating what a backend turns out not to support", SUPPORT, YES_OR_NO
     )
     workers: int = setting(
         1,

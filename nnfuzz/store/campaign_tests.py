@@ -1,4 +1,4 @@
-"""What is kept of tests and probes: rows, events, runs that look like hangs, and what follows from
+"""What is kept of tests: rows, events, runs that look like hangs, and what follows from
 them for epochs.
 """
 
@@ -8,9 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from nnfuzz.base.writing import as_json
-from nnfuzz.feedback.support import ProbeAnswer, ProbeAnswers
 from nnfuzz.ir.features import Features
-from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.records.rows import AvoidedRow, EventRow, HangRow, HangStatus, TestRow
 from nnfuzz.store.database import Table, dumps, end_of, loads
 from nnfuzz.store.statistics import plain_name
@@ -50,7 +48,7 @@ class CampaignTests(Table):
             yield recorded, row
 
     def variations(self, index: int | None) -> set[str]:
-        """The names of the variations of a test, without kinds of near misses; none for a probe."""
+        """The names of the variations of a test, without kinds of near misses."""
         query = "SELECT variations FROM tests WHERE idx = ?"
         found = self._db.execute(query, index).fetchone()
         return set(map(plain_name, found[0].splitlines())) if found else set()
@@ -116,7 +114,7 @@ class Hangs(Table):
         self._db.put("hangs", row, "ON CONFLICT DO NOTHING")
 
     def rows(self) -> list[HangRow]:
-        """Returns all of them, probes first and then by index."""
+        """Returns all of them by index."""
         rows = self._db.records(HangRow, "SELECT * FROM hangs ORDER BY test, backend")
         return sorted(rows, key=lambda row: -1 if row.test.index is None else row.test.index)
 
@@ -128,43 +126,6 @@ class Hangs(Table):
         """Records whether a suspected run hung."""
         query = "UPDATE hangs SET status = ? WHERE test = ? AND backend = ?"
         self._db.change(query, status.value, str(test), backend)
-
-
-class Probes(Table):
-    """One row per signature, instance and backend."""
-
-    def add(
-        self,
-        backend: str,
-        key: SupportKey,
-        instance: int,
-        before: int,
-        levels: Mapping[str, ProbeAnswer],
-    ) -> None:
-        """Keeps a backend's answer to a probe, by level. before: the index of the test before
-        which the probe was asked for.
-        """
-        self._db.put(
-            "probes",
-            key=str(key),
-            instance=instance,
-            backend=backend,
-            before=before,
-            answers=dumps(as_json(levels)),
-        )
-
-    def load(self, answers: ProbeAnswers) -> None:
-        """Adds the answers to the campaign's probes to `answers`."""
-        for key, instance, backend, text in self._db.execute(
-            "SELECT key, instance, backend, answers FROM probes"
-        ):
-            levels = loads(dict[str, ProbeAnswer], text)
-            answers.add(backend, SupportKey.parse(key), instance, levels)
-
-    def before(self, index: int) -> list[str]:
-        """Returns the signatures that were probed for the tests from an index on."""
-        query = "SELECT DISTINCT key FROM probes WHERE before = ? ORDER BY key"
-        return [row[0] for row in self._db.execute(query, index)]
 
 
 class Restraints(Table):

@@ -21,7 +21,7 @@ from nnfuzz.base.reading import MOST, JsonObject, Unreadable, read
 from nnfuzz.base.untrusted import below, parsed_json
 from nnfuzz.base.writing import as_json
 
-SCHEMA = 13
+SCHEMA = 14
 FILE = "campaign.sqlite"
 LOCK = "campaign.lock"
 _DRAFT = "campaign.new"
@@ -34,9 +34,6 @@ TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE epochs (id INTEGER PRIMARY KEY, refused TEXT NOT NULL, reasons TEXT NOT NULL,
     avoided TEXT NOT NULL) STRICT;
-CREATE TABLE probes (key TEXT NOT NULL, instance INTEGER NOT NULL, backend TEXT NOT NULL,
-    before INTEGER NOT NULL, answers TEXT NOT NULL, PRIMARY KEY (key, instance, backend))
-    WITHOUT ROWID, STRICT;
 CREATE TABLE tests (idx INTEGER PRIMARY KEY, status TEXT NOT NULL, epoch INTEGER NOT NULL,
     at REAL NOT NULL, outcomes TEXT NOT NULL, seconds TEXT NOT NULL,
     digest TEXT NOT NULL, exporter TEXT NOT NULL, variations TEXT NOT NULL,
@@ -44,7 +41,7 @@ CREATE TABLE tests (idx INTEGER PRIMARY KEY, status TEXT NOT NULL, epoch INTEGER
 CREATE TABLE findings (signature TEXT PRIMARY KEY, test TEXT NOT NULL,
     kind TEXT NOT NULL, stage TEXT NOT NULL, backend TEXT NOT NULL, level TEXT NOT NULL,
     title TEXT NOT NULL, folder TEXT NOT NULL, found_at REAL NOT NULL, party TEXT NOT NULL,
-    place INTEGER NOT NULL, size INTEGER NOT NULL, suspicion TEXT NOT NULL,
+    size INTEGER NOT NULL, suspicion TEXT NOT NULL,
     severity TEXT NOT NULL, compiler TEXT NOT NULL, reduction TEXT, suspected TEXT,
     known INTEGER NOT NULL) STRICT;
 CREATE TABLE occurrences (signature TEXT NOT NULL, test TEXT NOT NULL, idx INTEGER,

@@ -1,4 +1,4 @@
-"""Everything that a campaign knows about one test or probe, ready to be recorded: a small row if it
+"""Everything that a campaign knows about one test, ready to be recorded: a small row if it
 agrees, and the result of its experiment if it fails.
 """
 
@@ -21,7 +21,6 @@ from nnfuzz.ir.support_key import edge_keys, properties
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.materialize.opsets import exporter_of, is_called
 from nnfuzz.records.rows import EventRow, HangRow, TestRow
-from nnfuzz.records.schedule import place_of
 from nnfuzz.sandbox.events import (
     Death,
     DeathKind,
@@ -32,7 +31,7 @@ from nnfuzz.sandbox.events import (
 )
 from nnfuzz.store.database import dumps
 from nnfuzz.testcase.case import NotProduced, TestCase
-from nnfuzz.testcase.identity import Numbered, Probe, TestId
+from nnfuzz.testcase.identity import Numbered, TestId
 from nnfuzz.triage.signature import Failure, export_failure
 
 REFERENCE = "inputs"
@@ -41,14 +40,13 @@ REFERENCE = "inputs"
 
 @dataclass(frozen=True)
 class Evidence:
-    """Everything that is known about one test or probe; a lane's report on it.
+    """Everything that is known about one test; a lane's report on it.
 
     result: of its experiment; None if there was no model, or if a lane has left it out since
     nothing failed. failed: why there was no model; None if the lane was lost. status: "run", or why
     nothing ran. events: faults of nnfuzz, deaths of workers and the like during the test. row: what
-    the store keeps of a test; None for a probe. probed: the outcomes of a probe that did not fail,
-    without outputs. suspected: the run that looks like a hang, if there is one: the row of
-    the test counts it as one, whatever is decided later.
+    the store keeps of the test. suspected: the run that looks like a hang, if there is one: the row
+    of the test counts it as one, whatever is decided later.
     """
 
     test: TestId
@@ -58,7 +56,6 @@ class Evidence:
     status: str = "run"
     events: tuple[EventRow, ...] = ()
     row: TestRow | None = None
-    probed: tuple[Outcome, ...] = ()
     suspected: HangRow | None = None
 
     @property
@@ -72,9 +69,7 @@ class Evidence:
         if self.result:
             return self.result.outcomes
         failed = self.failed
-        if failed is None:
-            return self.probed
-        return (_export_outcome(failed),) if failed.stage == Stage.EXPORT else ()
+        return (_export_outcome(failed),) if failed and failed.stage == Stage.EXPORT else ()
 
     @cached_property
     def confirmed(self) -> tuple[Failure, ...]:
@@ -103,11 +98,6 @@ class Evidence:
             return self.failed.seconds if self.failed else {}
         ran = sum(sum(outcome.seconds.values()) for outcome in self.result.outcomes)
         return {**self.result.case.seconds, "execute": ran, "compare": self.result.seconds}
-
-    @property
-    def place(self) -> int:
-        """The position among all tests and probes, see nnfuzz.records.schedule.place_of."""
-        return self.test.place if isinstance(self.test, Probe) else place_of(self.test.index or 0)
 
     def blame(self, failure: Failure) -> Blame:
         return self.result.blame(failure) if self.result else NOBODY
@@ -141,7 +131,7 @@ def items_of(graph: GraphView, variables: Mapping[str, Sequence[int]]) -> tuple[
 
 
 def with_row(evidence: Evidence, variables: Mapping[str, Sequence[int]]) -> Evidence:
-    """The evidence with the row that the store keeps of a test; a probe has none."""
+    """The evidence with the row that the store keeps of a test of a campaign."""
     if not isinstance(evidence.test, Numbered):
         return evidence
     made, result = evidence.made, evidence.result

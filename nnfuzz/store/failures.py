@@ -21,7 +21,7 @@ from nnfuzz.store.database import (
     dumps,
     loads,
 )
-from nnfuzz.testcase.identity import Probe, TestId, parse_id
+from nnfuzz.testcase.identity import TestId, parse_id
 
 
 class Occurrences(Table):
@@ -117,7 +117,7 @@ class Signatures(Table):
         """Returns one row per signature with its count, in order of discovery."""
         query = """
             SELECT f.signature, f.test, f.kind, f.stage, f.backend, f.level, f.title, f.folder,
-                   f.found_at, f.party, count(o.test) AS occurrences, f.place, f.size, f.suspicion,
+                   f.found_at, f.party, count(o.test) AS occurrences, f.size, f.suspicion,
                    f.severity, f.compiler
             FROM findings f LEFT JOIN occurrences o
                 ON o.signature = f.signature AND o.bucket = 'finding'
@@ -131,12 +131,8 @@ class Signatures(Table):
         query, by_signature = "SELECT items FROM tests WHERE idx = ?", {}
         findings = "SELECT signature, test FROM findings WHERE NOT known"
         for signature, text in self._db.execute(findings):
-            test = parse_id(text)
-            if isinstance(test, Probe):
-                items = str(test.key.signature)
-            else:
-                items = (self._db.execute(query, test.index).fetchone() or ("",))[0]
-            by_signature[signature] = tuple(map(sys.intern, items.splitlines()))
+            items = self._db.execute(query, parse_id(text).index).fetchone() or ("",)
+            by_signature[signature] = tuple(map(sys.intern, items[0].splitlines()))
         return by_signature
 
     def known(self) -> list[str]:

@@ -20,7 +20,7 @@ from nnfuzz.records.rows import (
     Occurrence,
     ReductionRow,
 )
-from nnfuzz.records.schedule import LONGEST, PLACE_BITS, begins
+from nnfuzz.records.schedule import LONGEST, begins
 from nnfuzz.store.database import FINDINGS, FOLDERS, SUSPECTS
 from nnfuzz.store.evidence import Evidence, items_of, kind_of, with_row
 from nnfuzz.store.failures import arrange, mend, replacing
@@ -28,7 +28,7 @@ from nnfuzz.store.statistics import Statistics
 from nnfuzz.store.store import Store
 from nnfuzz.store.suspicions import Suspicions, by_value, merged, suspicion_of
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.testcase.identity import Numbered, TestId
+from nnfuzz.testcase.identity import TestId
 from nnfuzz.triage.keys import KnownFailures
 from nnfuzz.triage.mismatch import first_wrong
 from nnfuzz.triage.pattern import Pattern, pattern_of, upstream
@@ -172,11 +172,6 @@ class Recorder:
         before = begins(epoch - 1, self._longest)
         return sorted({*self._ignored.hashes, *self.store.occurrences.confirmed_before(before)})
 
-    @property
-    def ignored(self) -> list[str]:
-        """The signatures that the user has asked to ignore."""
-        return sorted(self._ignored.hashes)
-
     def findings(self) -> list[FindingRow]:
         """As Store.findings, but from memory."""
         if self._listed is None:
@@ -198,9 +193,8 @@ class Recorder:
         return sum(row.signature not in self.reductions for row in self.findings())
 
     def settled(self, row: FindingRow) -> bool:
-        """Whether no earlier test or probe can take the place of the first one any more."""
-        done = self.recorded.length + (isinstance(row.test, Numbered))
-        return self.complete or row.place >> PLACE_BITS < done
+        """Whether no earlier test can take the place of the first one any more."""
+        return self.complete or row.index < self.recorded.length
 
     def forget_failed_reductions(self) -> None:
         """Makes `unreduced` return findings again whose reduction has failed."""
@@ -304,11 +298,11 @@ class Recorder:
         return self._earlier + self.store.sessions.seconds()
 
     def _is_first(self, signature: str, evidence: Evidence) -> bool:
-        """Whether this test represents the signature: the lowest place, unless one is reduced."""
+        """Whether this test represents the signature: the lowest index, unless one is reduced."""
         row = self.rows.get(signature)
         if row is None:
             return True
-        return signature not in self.reductions and evidence.place < row.place
+        return signature not in self.reductions and (evidence.test.index or 0) < row.index
 
     def _finding(self, failure: Failure, evidence: Evidence) -> FindingRow:
         signature = failure.signature.hash
@@ -333,7 +327,6 @@ class Recorder:
             found_at=before.found_at if before else self.seconds(),
             party=evidence.blame(failure).accused,
             occurrences=before.occurrences if before else 0,
-            place=evidence.place,
             size=len(graph.nodes),
             suspicion=suspicion_of(failure),
             severity=Severity.of(failure, evidence.verdict, graph, inputs).value,

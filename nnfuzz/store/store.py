@@ -25,7 +25,6 @@ from nnfuzz.store.campaign_tests import (
     CampaignTests,
     Events,
     Hangs,
-    Probes,
     Restraints,
 )
 from nnfuzz.store.database import FILE, Database, StoreError, Table, remove
@@ -150,7 +149,7 @@ class Store(Database):
     def __init__(self, folder: Path, connection: sqlite3.Connection, lock: IO[str] | None = None):
         super().__init__(folder, connection, lock)
         self.sessions, self.tests, self.events = Sessions(self), CampaignTests(self), Events(self)
-        self.restraints, self.probes, self.hangs = Restraints(self), Probes(self), Hangs(self)
+        self.restraints, self.hangs = Restraints(self), Hangs(self)
         self.occurrences, self.reductions = Occurrences(self), ReductionTable(self)
         self.signatures = Signatures(self, self.occurrences)
         self._unkept = 0

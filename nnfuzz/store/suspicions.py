@@ -68,7 +68,7 @@ class Suspicions:
                 row.kind is OutcomeKind.TIMEOUT,
                 -weight[self.names[row.signature]],
                 row.size,
-                row.place,
+                row.index,
             ),
         )
 
@@ -96,7 +96,7 @@ def _kind(row: FindingRow) -> tuple[str, str, str, str]:
 
 
 def _smallest(group: list[FindingRow]) -> FindingRow:
-    first, *others = sorted(group, key=lambda row: (row.size, row.place, row.signature))
+    first, *others = sorted(group, key=lambda row: (row.size, row.index, row.signature))
     suspects = (*first.suspects, *(row.signature for row in others))
     return replace(_summed(first, group), suspects=suspects)
 
@@ -123,7 +123,7 @@ def merged(
     suspects: signature -> the cause whose pattern its model contains. A suspect goes with that
     finding until it is reduced itself. The rest stay alone. In order of discovery.
     """
-    rows, suspects = sorted(rows, key=lambda row: (row.place, row.signature)), suspects or {}
+    rows, suspects = sorted(rows, key=lambda row: (row.index, row.signature)), suspects or {}
     reduced = {
         row.signature: reductions[row.signature] for row in rows if _is_reduced(row, reductions)
     }

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from nnfuzz.base.reading import Unreadable
@@ -39,13 +39,11 @@ class Numbered(_Written):
 class Probe(_Written):
     """A model of one operator: the `instance`-th of a signature, the same in every campaign.
 
-    key: the signature with an exporter. place: the position in the order of the campaign that asks
-    for the probe (nnfuzz.records.schedule.place_of); two probes that differ in it alone are equal.
+    key: the signature with an exporter.
     """
 
     key: SupportKey
     instance: int
-    place: int = field(default=0, compare=False)
     seed: ClassVar[int] = 0
     index: ClassVar[None] = None
 

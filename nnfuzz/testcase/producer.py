@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 from nnfuzz.base.reading import Json
@@ -48,8 +47,6 @@ class Producer(CaseBench):
         library = SeedLibrary(self.registry)
         judgements = Judgements.kept_in(cache)
         self._parts = Parts(self.registry, motifs, self.exporters, library, judgements)
-        self._plain = config
-        self._probing: dict[str, CaseGenerator] = {}
         self.configure(config)
 
     def configure(self, config: CaseConfig) -> None:
@@ -64,9 +61,6 @@ class Producer(CaseBench):
         self._generators: dict[str, CaseGenerator] = {}
         self._varied: dict[tuple[str, str], CaseGenerator | None] = {}
         self._drawn = {}
-        plain = replace(config, refused=(), avoid=())
-        if plain != self._plain:
-            self._plain, self._probing = plain, {}
         empty: dict[str, NothingLeft] = {}
         for name in config.exporters:
             try:
@@ -189,19 +183,10 @@ class Producer(CaseBench):
         another seed or a foreign model.
         """
         if isinstance(id_, Probe):
-            return self._of_probes(id_.key.exporter).probe(id_, report, died)
+            return self._generator(id_.key.exporter).probe(id_, report, died)
         if isinstance(id_, Numbered) and id_.seed == self.seed:
             return self.produce(id_.index, report, died)
         raise ValueError(f"{id_} is not made by a producer of seed {self.seed}")
-
-    def _of_probes(self, exporter: str) -> CaseGenerator:
-        """A generator that knows no results of other tests. In a cluster, a node that decides the
-        epochs anew probes beside tests of later epochs, in which the same signatures are refused
-        already.
-        """
-        if exporter not in self._probing:
-            self._probing[exporter] = self._made(self._plain.only(exporter))
-        return self._probing[exporter]
 
 
 class ProducerService(BenchService):

@@ -61,7 +61,7 @@ def main(
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as scratch:
         out = Path(scratch) / "campaign"
-        plain = set_options(workers=1, reduce="no", probe=0)
+        plain = set_options(workers=1, reduce="no")
         run_fuzz("--tests", tests, "--seed", seed, "--out", out, *plain, *further)
         summary = json.loads((out / "summary.json").read_text())
     cpu, steps = summary["cpu_ms"], made(summary, tests)

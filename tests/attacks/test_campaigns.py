@@ -16,7 +16,6 @@ import drive
 from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.cli.progress import Lines
-from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.store.store import Store
 
 TESTS = 2 * len(attacking_producer.ATTACKS)
@@ -32,7 +31,7 @@ def settings(tests, registry):
 def campaign(tmp_path_factory, registry):
     """The folder, the store's rows and findings, and the summary; the second half is resumed."""
     folder = tmp_path_factory.mktemp("attacks") / "campaign"
-    cache = SupportCache(folder.parent / "cache")
+    cache = folder.parent / "cache"
     with (folder.parent / "log").open("w", encoding="ascii", errors="backslashreplace") as log:
         for tests in (TESTS // 2, TESTS):
             config = settings(tests, registry)

@@ -11,7 +11,6 @@ import pytest
 from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.cli.progress import Silent
-from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.store.store import Store
 
 TESTS, HANGS = 70, (19, 39, 59)
@@ -39,7 +38,7 @@ def session(folder: Path, backend: str, enough: int = 10 * TESTS, plan: str = "d
     begun = (folder / "campaign.sqlite").exists()
     with Store.open(folder) if begun else Store.create(folder, as_json(config)) as store:
         watching = Watching(enough)
-        cache = SupportCache(folder / "cache")
+        cache = folder / "cache"
         run_campaign(store, config, registry, watching, cache, watching.stopped)
     return json.loads((folder / "summary.json").read_text()), watching.shown
 

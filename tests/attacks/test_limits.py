@@ -17,7 +17,6 @@ from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.cli.progress import Silent
-from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.sandbox.events import Death, DeathKind, Limits
 from nnfuzz.sandbox.sandbox import Sandbox
 from nnfuzz.sandbox.wire import is_one
@@ -47,7 +46,7 @@ def test_huge_outputs_are_mismatches_and_do_not_reach_the_parent(tmp_path):
     config, registry = drive.settings(20, "huge", "hostile,memory=2")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with Store.create(tmp_path / "c", as_json(config)) as store:
-        cache = SupportCache(tmp_path / "cache")
+        cache = tmp_path / "cache"
         result = run_campaign(store, config, registry, Silent(), cache)
     assert result.summary.outcomes["mismatch"] == 2
     assert result.summary.outcomes["ok"] == 38

@@ -35,16 +35,16 @@ def settings(tests, plan, backend, reducer="", **more):
 
 
 def main():
+
     from nnfuzz.campaign.session import run_campaign
     from nnfuzz.cli.progress import Interrupt, watcher
-    from nnfuzz.feedback.support_cache import SupportCache
     from nnfuzz.store.store import Store
 
     folder, tests, plan, backend, *rest = sys.argv[1:]
     config, registry = settings(int(tests), plan, backend)
     out = Path(folder)
     store = Store.open(out) if "resume" in rest else Store.create(out, as_json(config))
-    cache = SupportCache(out / "cache")
+    cache = out / "cache"
     with store, Interrupt() as interrupt, watcher(False, config, out) as observer:
         run_campaign(store, config, registry, observer, cache, interrupt.asked)
 

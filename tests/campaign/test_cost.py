@@ -7,7 +7,6 @@ import drive
 from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.cli.progress import Silent
-from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.store.store import Store
 
 TESTS = 200
@@ -16,13 +15,11 @@ MOST_STATEMENTS, MOST_COMMITS = 4.5, 0.1
 
 
 def test_a_test_that_agrees_takes_few_statements_of_sql(tmp_path):
-    config, registry = drive.settings(TESTS, "quiet", "liar", learn=False)
+    config, registry = drive.settings(TESTS, "quiet", "liar")
     statements: list[str] = []
     with Store.create(tmp_path / "c", as_json(config)) as store:
         store.connection.set_trace_callback(statements.append)
-        result = run_campaign(
-            store, config, registry, Silent(), SupportCache(tmp_path / "cache"), lambda: False
-        )
+        result = run_campaign(store, config, registry, Silent(), tmp_path / "cache", lambda: False)
     assert result.summary.tests == TESTS and result.findings == []
     commits = sum(text.startswith("COMMIT") for text in statements)
     assert len(statements) / TESTS < MOST_STATEMENTS, len(statements)

@@ -14,7 +14,6 @@ import drive
 from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.cli.progress import Silent
-from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.records.schedule import begins
 from nnfuzz.store.store import Store
 
@@ -30,7 +29,7 @@ def campaign(folder, tests=TESTS, stop=None, **more):
     config, registry = drive.settings(tests, "refused", "liar", **settings)
     start = Store.open if folder.exists() else lambda path: Store.create(path, as_json(config))
     with start(folder) as store:
-        cache = SupportCache(folder / "cache")
+        cache = folder / "cache"
 
         def stopped():
             return stop is not None and store.tests.count() >= stop
@@ -39,8 +38,7 @@ def campaign(folder, tests=TESTS, stop=None, **more):
         avoided = [store.restraints.settings_in(epoch)["avoid"] for epoch in range(6)]
         tests = [(t.index, t.status, t.digest, t.items) for t in store.tests.rows()]
         findings = {row.signature: row.test for row in store.signatures.rows()}
-        probes = store.connection.execute("SELECT * FROM probes").fetchall()
-        return tests, avoided, findings, probes
+        return tests, avoided, findings
 
 
 @pytest.fixture(scope="module")
@@ -50,17 +48,10 @@ def alone(tmp_path_factory):
 
 
 def test_nothing_is_avoided_before_the_third_epoch(alone):
-    _, (tests, avoided, findings, probes) = alone
+    _, (tests, avoided, findings) = alone
     assert [len(rows) for rows in avoided[:2]] == [0, 0]
     assert avoided[2] == ("Relu->Conv(float32)",)
-    assert len(tests) == TESTS > begins(4) and len(findings) == 2 and probes
-
-
-def test_probes_are_a_tenth_of_the_tests_and_beside_them(alone):
-    _, (tests, _, _, probes) = alone
-    indexes = {before for _, _, _, before, _ in probes}
-    assert 0 < len(probes) <= len(tests) // 10
-    assert min(indexes) == begins(2)  # the first tests wait for none
+    assert len(tests) == TESTS > begins(4) and len(findings) == 2
 
 
 def test_workers_do_not_matter(alone, tmp_path):

@@ -53,7 +53,7 @@ def test_only_a_crash_within_the_exporter_is_the_exporters(more, again):
 
 
 def test_tests_of_a_lost_lane_are_made_again_under_the_settings_of_their_epoch():
-    old, new = (Enter(n, n, CaseConfig(), (), (), {}, {}) for n in (1, 2))
+    old, new = (Enter(n, n, CaseConfig(), (), {}, {}) for n in (1, 2))
     lanes, begun = object.__new__(Lanes), []
     lanes.arguments, lanes.returned, lanes._entered = {}, deque(), new
     lanes.begin = lambda worker, order: begun.append(order)

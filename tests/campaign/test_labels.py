@@ -10,7 +10,6 @@ from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.cli.progress import Silent
-from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.records.config import CampaignConfig, ReducerSettings
 from nnfuzz.store.store import Store
 from nnfuzz.testcase.case import CaseConfig
@@ -33,7 +32,7 @@ def test_a_cause_on_two_labels_is_one_finding(tmp_path):
         reducer=ReducerSettings(grace=120.0),
     )
     with Store.create(tmp_path / "c", as_json(config)) as store:
-        result = run_campaign(store, config, registry, Silent(), SupportCache(tmp_path / "s"))
+        result = run_campaign(store, config, registry, Silent(), tmp_path / "s")
         raw = store.signatures.rows()
     assert {row.backend for row in raw} == set(LABELS)
     (row,) = result.findings

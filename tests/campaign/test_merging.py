@@ -22,7 +22,7 @@ from nnfuzz.records.config import ConfigError
 from nnfuzz.store.store import FILE
 
 TESTS, PARTS = 70, 3
-UNLEARNT = {"learn": False, "throttle": 0, "probe": False}
+UNLEARNT = {"throttle": 0, "probe": False}
 """A part learns from its own tests; without learning, parts make the tests of one process."""
 
 

@@ -19,7 +19,6 @@ import drive
 from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.cli.progress import Silent
-from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.records.config import ConfigError
 from nnfuzz.store.store import Store
 from scripts.campaigns import contents
@@ -50,7 +49,7 @@ def signalled(number) -> None:
 def run(folder: Path, observer=None, **more):
     config, registry = drive.settings(TESTS, "failing", "hostile", **more)
     with Store.create(folder, as_json(config)) as store:
-        cache = SupportCache(folder / "cache")
+        cache = folder / "cache"
         return run_campaign(store, config, registry, observer or Silent(), cache)
 
 

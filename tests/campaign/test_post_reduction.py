@@ -12,7 +12,6 @@ from stub_reducer import cause_of
 from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.reducing import reduce_campaign
 from nnfuzz.campaign.session import run_campaign
-from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.store.store import Store
 from tests.campaign.test_reducing import Notes, run
 
@@ -26,10 +25,10 @@ def test_the_first_test_stands_whichever_was_reduced_first(tmp_path, explained, 
     """Of two findings with one cause, either may have been explained by the other, or by a second
     bug of its model.
     """
-    config, registry = drive.settings(5, "fusing", "liar", "Reducing", learn=False, throttle=0)
+    config, registry = drive.settings(5, "fusing", "liar", "Reducing", throttle=0)
     with Store.create(tmp_path / "c", as_json(config)) as store:
-        run_campaign(store, config, registry, Notes(), SupportCache(tmp_path))
-        first, *_ = rows = sorted(store.signatures.rows(), key=lambda row: row.place)
+        run_campaign(store, config, registry, Notes(), tmp_path)
+        first, *_ = rows = sorted(store.signatures.rows(), key=lambda row: row.index)
         done = store.reductions.rows()[rows[explained].signature]
         done = replace(done, cause=cause_of(*by), graph=chain(by))
         store.reductions.add(replace(done, explained=True, title="explained"))

@@ -20,7 +20,6 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.reducing import Reducer
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.cli.progress import Silent
-from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.records.rows import FindingRow, ReductionRow
 from nnfuzz.store.recorder import Recorder
 from nnfuzz.store.store import Store
@@ -38,10 +37,10 @@ class Notes(Silent):
 
 def run(folder, tests, plan, reducer="Reducing", until="no such note", **more):
     """until: a note that ends the campaign."""
-    config, registry = drive.settings(tests, plan, "liar", reducer, learn=False, **more)
+    config, registry = drive.settings(tests, plan, "liar", reducer, **more)
     notes = Notes()
     with Store.create(folder, as_json(config)) as store:
-        cache = SupportCache(folder / "cache")
+        cache = folder / "cache"
         said = lambda: any(until in text for text in notes.texts)  # noqa: E731
         return run_campaign(store, config, registry, notes, cache, said), notes.texts
 
@@ -63,9 +62,9 @@ def test_findings_that_reduce_to_the_same_are_one(tmp_path):
 
 def test_what_was_merged_is_merged_after_a_resume(tmp_path):
     run(tmp_path / "c", 5, "fusing", throttle=0)
-    config, registry = drive.settings(10, "fusing", "liar", "Reducing", learn=False, throttle=0)
+    config, registry = drive.settings(10, "fusing", "liar", "Reducing", throttle=0)
     with Store.open(tmp_path / "c") as store:
-        cache = SupportCache(tmp_path)
+        cache = tmp_path
         again = run_campaign(store, config, registry, notes := Notes(), cache)
     (row,) = again.findings
     assert row.occurrences == 4 and len(row.duplicates) == 1
@@ -99,12 +98,12 @@ def test_a_reduction_that_fails_costs_nothing_else(tmp_path, reducer, reason):
 
 
 def test_the_end_does_not_wait_for_ever(tmp_path):
-    config, registry = drive.settings(5, "fusing", "liar", "Slow", learn=False)
+    config, registry = drive.settings(5, "fusing", "liar", "Slow")
     config = replace(config, reducer=replace(config.reducer, grace=0.5, share=0.0, seconds=0.1))
     notes = Notes()
     start = time.monotonic()
     with Store.create(tmp_path / "c", as_json(config)) as store:
-        result = run_campaign(store, config, registry, notes, SupportCache(tmp_path))
+        result = run_campaign(store, config, registry, notes, tmp_path)
     assert result.summary.unreduced == 2
     assert result.summary.seconds < time.monotonic() - start - 0.4  # its own time ended before
     assert any("reducing 2 findings, at most" in text for text in notes.texts)
@@ -112,11 +111,11 @@ def test_the_end_does_not_wait_for_ever(tmp_path):
 
 
 def test_each_finding_that_is_left_has_its_time_at_the_end(tmp_path):
-    config, registry = drive.settings(5, "fusing", "liar", "Late", learn=False)
+    config, registry = drive.settings(5, "fusing", "liar", "Late")
     config = replace(config, reducer=replace(config.reducer, grace=0.0, share=0.0, seconds=30.0))
     notes = Notes()
     with Store.create(tmp_path / "c", as_json(config)) as store:
-        result = run_campaign(store, config, registry, notes, SupportCache(tmp_path))
+        result = run_campaign(store, config, registry, notes, tmp_path)
     assert any("reducing 2 findings, at most 60 s" in text for text in notes.texts)
     assert result.summary.unreduced == 0
 
@@ -159,7 +158,7 @@ def test_known_failures_may_be_named_by_their_cause(tmp_path):
 
 
 def row(signature, index, **more):
-    fields = {"found_at": float(index), "place": index, "occurrences": 1, **more}
+    fields = {"found_at": float(index), "occurrences": 1, **more}
     return FindingRow(
         signature,
         Numbered(1, index),
@@ -201,10 +200,10 @@ def test_one_that_is_reduced_to_the_end_stands_for_those_that_it_explains():
 
 
 def test_once_it_is_over_findings_are_reduced_side_by_side(tmp_path):
-    config, registry = drive.settings(5, "fusing", "liar", "Slow", learn=False)
+    config, registry = drive.settings(5, "fusing", "liar", "Slow")
     config = replace(config, reducer=replace(config.reducer, grace=0.0, share=0.0, seconds=0.0))
     with Store.create(tmp_path / "c", as_json(config)) as store:
-        run_campaign(store, config, registry, Notes(), SupportCache(tmp_path))
+        run_campaign(store, config, registry, Notes(), tmp_path)
         recorder = Recorder(store, (), lambda *_: None, lambda row: None)
         recorder.complete = True
         reducer = Reducer(config, recorder, print)
@@ -216,7 +215,7 @@ def test_once_it_is_over_findings_are_reduced_side_by_side(tmp_path):
 
 
 def test_a_finding_stays_where_it_is_while_it_is_reduced(tmp_path):
-    settings = {"learn": False, "throttle": 0, "workers": 2}
+    settings = {"throttle": 0, "workers": 2}
     config, registry = drive.settings(5, "fusing", "liar", "Lagging", **settings)
     config = replace(config, reducer=replace(config.reducer, grace=60.0, share=0.0))
 
@@ -232,7 +231,7 @@ def test_a_finding_stays_where_it_is_while_it_is_reduced(tmp_path):
         suspects: list[Path] = []
 
     with Store.create(tmp_path / "c", as_json(config)) as store:
-        run_campaign(store, config, registry, notes := Telling(), SupportCache(tmp_path))
+        run_campaign(store, config, registry, notes := Telling(), tmp_path)
         (row,) = store.findings()
         assert len(store.reductions.suspects()) == 1 and not notes.suspects
     assert len(row.duplicates) == 1 and not [t for t in notes.texts if t.startswith("not reduced")]
@@ -261,10 +260,10 @@ def test_a_campaign_is_reduced_afterwards(tmp_path, capsys, stubbed):
     from nnfuzz.cli.errors import FINDINGS, UsageError
 
     folder = tmp_path / "c"
-    config, registry = drive.settings(10, "fusing", "liar", "Reducing", learn=False)
+    config, registry = drive.settings(10, "fusing", "liar", "Reducing")
     config = replace(config, reduce=False)
     with Store.create(folder, as_json(config)) as store:
-        result = run_campaign(store, config, registry, Silent(), SupportCache(tmp_path))
+        result = run_campaign(store, config, registry, Silent(), tmp_path)
     assert result.summary.unreduced == result.summary.findings == 2
     with pytest.raises(UsageError, match="not for a campaign"):
         reduce(folder, backend="liar")
@@ -295,7 +294,7 @@ def test_suspects_go_with_a_finding_until_they_are_reduced():
 
 
 def test_models_that_contain_a_known_pattern_are_suspected(tmp_path):
-    config, registry = drive.settings(10**6, "fusing", "liar", "Once", learn=False, throttle=0)
+    config, registry = drive.settings(10**6, "fusing", "liar", "Once", throttle=0)
 
     class Watching(Notes):
         def finding(self, row):
@@ -304,10 +303,10 @@ def test_models_that_contain_a_known_pattern_are_suspected(tmp_path):
     notes = Watching()
     with Store.create(tmp_path / "c", as_json(config)) as store:
         said = lambda: any("reduced" in text for text in notes.texts)  # noqa: E731
-        run_campaign(store, config, registry, notes, SupportCache(tmp_path), said)
+        run_campaign(store, config, registry, notes, tmp_path, said)
         config = replace(config, tests_limit=store.tests.count() + 10, reduce=False)
     with Store.open(tmp_path / "c") as store:
-        result = run_campaign(store, config, registry, notes, SupportCache(tmp_path))
+        result = run_campaign(store, config, registry, notes, tmp_path)
     (found,) = result.findings
     assert len(found.suspects) == 1 and found.duplicates == ()
     assert found.occurrences == result.summary.occurrences >= 4

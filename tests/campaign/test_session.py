@@ -25,7 +25,6 @@ from nnfuzz.campaign.lane_jobs import PATIENCE
 from nnfuzz.campaign.lanes import PoolError
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.cli.progress import Silent
-from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.store.store import FILE, Store, StoreError
 
 HERE = Path(__file__).parent
@@ -35,7 +34,7 @@ ROUNDS = 2  # of the hostile plan in 100 tests
 def run(folder: Path, tests: int, plan: str, backend: str, **more):
     config, registry = drive.settings(tests, plan, backend, **more)
     with Store.create(folder, as_json(config)) as store:
-        return run_campaign(store, config, registry, Silent(), SupportCache(folder / "cache"))
+        return run_campaign(store, config, registry, Silent(), folder / "cache")
 
 
 def start(folder: Path, tests: int, plan: str, backend: str, *rest: str) -> subprocess.Popen:
@@ -126,7 +125,7 @@ def test_a_finding_that_cannot_be_written_costs_one_test(tmp_path, monkeypatch):
         raise ValueError("no template")
 
     monkeypatch.setattr(session, "write_finding", fail)
-    result = run(tmp_path / "campaign", 1, "wrong_1111", "liar", learn=False)
+    result = run(tmp_path / "campaign", 1, "wrong_1111", "liar")
     assert (result.summary.faults, result.findings) == (1, [])
     with Store.open(tmp_path / "campaign", write=False) as store:
         (fault,) = (event for event in store.events.rows() if event.kind == "fault")
@@ -141,16 +140,16 @@ def test_an_adapter_that_has_never_worked_ends_the_campaign(tmp_path):
 
 
 def go_on(folder: Path, tests: int, plan: str, backend: str, notes=None):
-    config, registry = drive.settings(tests, plan, backend, learn=False)
+    config, registry = drive.settings(tests, plan, backend)
     observer = Silent()
     observer.note = (notes if notes is not None else []).append
     with Store.open(folder) as store:
-        return run_campaign(store, config, registry, observer, SupportCache(folder / "cache"))
+        return run_campaign(store, config, registry, observer, folder / "cache")
 
 
 def test_a_resumed_campaign_tries_faults_again(tmp_path):
     folder, notes = tmp_path / "campaign", []
-    assert run(folder, 12, "sloppy", "hostile", learn=False).summary.faults == 2
+    assert run(folder, 12, "sloppy", "hostile").summary.faults == 2
     result = go_on(folder, 12, "quiet", "hostile", notes)
     assert result.summary.tests == 12
     assert result.summary.faults == 0 and result.summary.not_run == {}
@@ -160,7 +159,7 @@ def test_a_resumed_campaign_tries_faults_again(tmp_path):
 
 def test_an_index_with_two_faults_is_stepped_over(tmp_path):
     folder, notes = tmp_path / "campaign", []
-    run(folder, 12, "sloppy", "hostile", learn=False)
+    run(folder, 12, "sloppy", "hostile")
     assert go_on(folder, 12, "sloppy", "hostile").summary.not_run == {"fault": 2}
     result = go_on(folder, 14, "quiet", "hostile", notes)
     assert result.summary.not_run == {"fault": 2} and result.summary.tests == 12
@@ -171,7 +170,7 @@ def test_no_index_stops_every_session(tmp_path):
     """Each session ends at the first test, until that one is stepped over."""
     folder = tmp_path / "campaign"
     with pytest.raises(PoolError):
-        run(folder, 3, "hasty", "hostile", learn=False)
+        run(folder, 3, "hasty", "hostile")
     for _ in range(20):
         try:
             result = go_on(folder, 3, "hasty", "hostile")
@@ -183,7 +182,7 @@ def test_no_index_stops_every_session(tmp_path):
 
 def test_inputs_that_kill_the_producer_are_a_test_without_a_reference(tmp_path):
     folder = tmp_path / "campaign"
-    result = run(folder, 20, "dividing", "hostile", learn=False)
+    result = run(folder, 20, "dividing", "hostile")
     assert result.summary.faults == 0 and result.summary.not_run == {"inputs": 2}
     with Store.open(folder, write=False) as store:
         events = [(event.kind, event.stage, event.signal) for event in store.events.rows()]
@@ -191,7 +190,7 @@ def test_inputs_that_kill_the_producer_are_a_test_without_a_reference(tmp_path):
 
 
 def test_a_defect_of_nnfuzz_that_one_test_shows_costs_that_test(tmp_path):
-    result = run(tmp_path / "c", 5, "misjudging", "liar", learn=False)
+    result = run(tmp_path / "c", 5, "misjudging", "liar")
     assert (result.summary.tests, result.summary.not_run) == (4, {"fault": 1})
     with Store.open(tmp_path / "c", write=False) as store:
         (event,) = (event for event in store.events.rows() if event.kind == "fault")
@@ -202,7 +201,7 @@ def test_a_defect_of_nnfuzz_that_one_test_shows_costs_that_test(tmp_path):
 
 
 def test_lost_outputs_are_outcomes_and_the_campaign_goes_on(tmp_path):
-    result = run(tmp_path / "campaign", 24, "losing", "hostile", learn=False)
+    result = run(tmp_path / "campaign", 24, "losing", "hostile")
     assert result.summary.tests == 24 and result.summary.faults == 0
     assert result.summary.outcomes["exception"] == 2
     (row,) = result.findings
@@ -247,7 +246,7 @@ def test_findings_of_a_hostile_campaign_are_complete_folders(hostile):
 
 
 def test_mismatches_are_confirmed_and_flaky_ones_set_apart(tmp_path):
-    result = run(tmp_path / "c", 12, "lying", "liar", learn=False)
+    result = run(tmp_path / "c", 12, "lying", "liar")
     assert result.summary.outcomes["mismatch"] == 4 + 2
     assert result.summary.outcomes["unsupported"] == 4
     assert result.summary.flaky == 2
@@ -269,7 +268,7 @@ def test_mismatches_are_confirmed_and_flaky_ones_set_apart(tmp_path):
 )
 @pytest.mark.own
 def test_only_what_fails_in_every_fresh_worker_counts(tmp_path, plan, rate):
-    result = run(tmp_path / "c", 1, plan, "liar", learn=False)
+    result = run(tmp_path / "c", 1, plan, "liar")
     flaky = result.summary.flaky_failures
     assert len(result.findings) == (rate is None)
     assert [(row.repeated, row.tried) for row in flaky] == ([rate] if rate else [])
@@ -303,9 +302,9 @@ def test_accuracy_that_is_given_away_is_a_finding_of_its_own(tmp_path, share):
 
 
 def test_known_signatures_are_counted_and_not_reported(tmp_path):
-    first = run(tmp_path / "a", 6, "lying", "liar", learn=False)
+    first = run(tmp_path / "a", 6, "lying", "liar")
     known = tuple(row.signature for row in first.findings)
-    second = run(tmp_path / "b", 6, "lying", "liar", learn=False, known=known)
+    second = run(tmp_path / "b", 6, "lying", "liar", known=known)
     assert second.findings == []
     assert second.summary.known == 2
 

@@ -12,7 +12,6 @@ import pytest
 from nnfuzz.backend.releases import known_release
 from nnfuzz.cli.commands import backends
 from nnfuzz.cli.commands.ops import HEADINGS, operator_facts
-from nnfuzz.feedback.support_cache import is_of
 from nnfuzz.operators.registry import OpRegistry
 from tests.cli.test_command_line import HOSTILE
 from tests.command import nnfuzz
@@ -108,17 +107,3 @@ def test_facts_tell_types_and_ranks():
     assert list(found) == ["Cast", "MatMul", "Where"]
     assert found["Where"]["dtypes"].startswith("bool; ")
     assert "->" in found["Cast"]["dtypes"]
-
-
-@pytest.mark.parametrize(
-    "told, release, same",
-    [
-        ("1.2", "1.2", True),
-        ("1.2.1", "1.2", False),
-        ("1.21", "1.2", False),
-        ("1.2-abc", "1.2", True),
-        ("1.2", "", False),
-    ],
-)
-def test_of_which_release_a_version_is(told, release, same):
-    assert is_of({"toy": told, "llvm": release}, release) == same

@@ -38,10 +38,9 @@ def test_every_setting_is_a_field():
 
 
 def test_settings_are_read_where_they_are_declared():
-    texts = ["epoch=32", "learn=no", "level=O0,O3", "probe=0", "exclude-dtypes=bool, int8"]
+    texts = ["epoch=32", "level=O0,O3", "probe=0", "exclude-dtypes=bool, int8"]
     assert values_of(FUZZ, [*texts, "epoch=64"]) == {
         "epoch": 64,
-        "learn": False,
         "levels": ("O0", "O3"),
         "probe": False,
         "exclude_dtypes": ("bool", "int8"),
@@ -56,7 +55,7 @@ def test_settings_are_read_where_they_are_declared():
         ("nodes=3", "nodes is an option: --nodes"),
         ("epoch=3", "'3' is not a whole number of at least 16"),
         ("full-check=nan", "a share from 0 to 1"),
-        ("learn=perhaps", "'perhaps' is not yes or no"),
+        ("probe=perhaps", "'perhaps' is not yes or no"),
     ],
 )
 def test_mistakes_name_the_fix(text, message):
@@ -130,7 +129,7 @@ def test_tables_become_parameters_of_commands(tmp_path):
     operators = "Add,Mul"
     time = "10m"
     full_check = 1
-    learn = false
+    probe = false
     dtypes = ["bool", "int8"]
     [ops]
     backend = "tvm"
@@ -142,7 +141,7 @@ def test_tables_become_parameters_of_commands(tmp_path):
             "backend": ["tvm", "onnxruntime"],
             "operators": ["Add,Mul"],
             "time": "10m",
-            "set": ["full-check=1", "learn=false", "dtypes=bool,int8"],
+            "set": ["full-check=1", "probe=false", "dtypes=bool,int8"],
         },
         "ops": {"backend": ["tvm"], "check": {"seed": 3}},
     }
@@ -169,7 +168,7 @@ def test_without_a_file_there_are_no_defaults(tmp_path):
         ("[fuzz]\nnodes = 'ten'", "[fuzz] nodes = 'ten': "),
         ("[fuzz]\nnodes = 0", "[fuzz] nodes = 0: "),
         ("[fuzz]\ndynamic = 2.5", "[fuzz] dynamic = 2.5: "),
-        ("[fuzz]\nlearn = 'always'", "[fuzz] learn = 'always': "),
+        ("[fuzz]\nprobe = 'always'", "[fuzz] probe = 'always': "),
         ("[fuzz]\nbackend = [['a']]", "[fuzz] backend = [['a']]: ['a'] is not a single value"),
         ("[fuzz]\nplugin = 'a.py'", "a program runs if the command names it: --plugin a.py"),
         ("[bugs.check]\npython = './p'", "a program runs if the command names it: --python ./p"),

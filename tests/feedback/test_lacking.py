@@ -8,7 +8,8 @@ from onnx.reference import ReferenceEvaluator
 
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
-from nnfuzz.feedback.lacking import beside, lacking
+from nnfuzz.feedback.lacking import answers, beside
+from nnfuzz.feedback.support import generalised
 from nnfuzz.ir.support_key import SupportKey
 
 TOY = Target("toy")
@@ -46,7 +47,7 @@ class Compiler:
 
 def asked(refuses, most=99):
     compiler = Compiler(refuses)
-    return {*map(str, lacking(KEYS, make, compiler, most))}, compiler.runs
+    return {*map(str, generalised(answers(KEYS, make, compiler, most)))}, compiler.runs
 
 
 def test_a_compiler_that_takes_all_runs_one_model_for_each_dtype():
@@ -83,7 +84,7 @@ def test_float32_comes_first_where_few_are_asked_for():
 
 
 def test_nothing_is_claimed_once_time_is_up():
-    assert lacking(KEYS, make, lambda *_: None, 99) == {}
+    assert answers(KEYS, make, lambda *_: None) == {}
 
 
 def test_models_beside_each_other_compute_what_each_does():

@@ -8,19 +8,15 @@ from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
 from nnfuzz.feedback.support import (
     FAILING,
-    INSTANCES,
-    NOTHING,
     OK,
     UNSUPPORTED,
-    ProbeAnswer,
-    ProbeAnswers,
-    Support,
-    SupportEntry,
+    Answer,
     answer_of,
     generalised,
+    newest,
+    remaining,
     signature_keys,
     telling_line,
-    worst,
 )
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.view import GraphView
@@ -46,15 +42,6 @@ def test_signatures_are_read_off_the_graph():
     assert signature_keys(GRAPH, VARIABLES) == {SIGNATURES[0], SIGNATURES[2]}
 
 
-KEY = SupportKey.parse("direct:Add(int8)->int8")
-
-
-def test_the_worst_level_counts():
-    answers = [ProbeAnswer(kind, kind) for kind in (OK, UNSUPPORTED, FAILING, FAILING)]
-    assert worst(answers) is answers[2] and worst(answers[:2]) is answers[1]
-    assert worst([ProbeAnswer(NOTHING), answers[0]]) is answers[0]
-
-
 @pytest.mark.parametrize(
     "kind, answer",
     [
@@ -72,48 +59,13 @@ def test_outcomes_are_answers(kind, answer):
     assert found.message == ("" if answer == OK else f"{kind} in compile at O1: no")
 
 
-@pytest.mark.parametrize(
-    "kinds, status",
-    [
-        ([OK], OK),
-        ([UNSUPPORTED, UNSUPPORTED, OK], OK),
-        ([UNSUPPORTED] * INSTANCES, UNSUPPORTED),
-        ([UNSUPPORTED, FAILING, UNSUPPORTED], FAILING),
-        ([UNSUPPORTED, NOTHING], ""),
-    ],
-)
-def test_several_probes_decide(kinds, status):
-    table = Support("toy")
-    more = [table.add_answer(KEY, ProbeAnswer(kind)) for kind in kinds]
-    assert table.entries[KEY].status == status and bool(table.undecided([KEY])) == (not status)
-    assert all(more[:-1]) and not more[-1]
-    table.add_run([KEY])
-    assert table.entries[KEY].status == (status or OK)
-
-
-def test_one_refusal_can_be_enough():
-    table = Support("toy")
-    assert not table.add_answer(KEY, ProbeAnswer(UNSUPPORTED, "no kernel"), enough=1)
-    assert table.refused() == {KEY: "no kernel"} and not table.failing()
-
-
-def test_answers_are_known_once_all_levels_are():
-    answers = ProbeAnswers()
-    answers.add("toy", KEY, 0, {"O0": ProbeAnswer(OK)})
-    assert answers.get("toy", KEY, 0, ["O0"]) == ProbeAnswer(OK)
-    assert answers.get("toy", KEY, 0, ["O0", "O1"]) is None
-    assert answers.get("toy", KEY, 1, ["O0"]) is None and answers.get("other", KEY, 0, []) is None
-    answers.add("toy", KEY, 1, {ProbeAnswers.ANY: ProbeAnswer(UNSUPPORTED)})
-    assert answers.get("toy", KEY, 1, ["O0", "O1"]) == ProbeAnswer(UNSUPPORTED)
-
-
-def entries_of(**statuses):
-    """Statuses by "WRITER:SIGNATURE"."""
-    return {SupportKey.parse(k): SupportEntry(s, f"at O0: no {k}") for k, s in statuses.items()}
+def answers_of(**kinds):
+    """Answers by "WRITER:SIGNATURE"."""
+    return {SupportKey.parse(k): Answer(kind, f"at O0: no {k}") for k, kind in kinds.items()}
 
 
 def test_a_table_says_what_is_refused_with_few_keys_and_nothing_of_what_runs_or_fails():
-    entries = entries_of(
+    answers = answers_of(
         **{
             "direct@18:Celu(float32)->float32": UNSUPPORTED,
             "direct@18:Celu(float16)->float16": UNSUPPORTED,
@@ -133,12 +85,19 @@ def test_a_table_says_what_is_refused_with_few_keys_and_nothing_of_what_runs_or_
         *("Add(bool)->bool", "Celu", "Det(float16)->float16"),
         *("direct@18:Sin(int8)->int8", "torchscript:Pad"),
     ]
-    table = generalised(entries)
+    table = generalised(answers)
     assert [str(key) for key in table] == wanted
-    assert all(entry.refused for entry in table.values())
-    assert table[SupportKey.parse("Add(bool)->bool")].message.endswith(
-        "no direct@18:Add(bool)->bool"
-    )
+    assert table[SupportKey.parse("Add(bool)->bool")] == "no direct@18:Add(bool)->bool"
+    celu = "Celu(float32)->float32"
+    assert remaining(answers, table) == {*map(SupportKey.parse, LEFT)}
+    older = [SupportKey.parse(f"{w}:{celu}") for w in ("direct@13", "direct@26", "torchscript@18")]
+    assert newest(older) == older[1:]
+
+
+LEFT = (
+    *("Pad(float32)->float32", "Add(int8)->int8", "Sin(int8)->int8"),
+    "Det(float32)->float32",
+)
 
 
 def test_of_a_refusal_the_line_counts_that_says_what_is_not_supported():

@@ -31,12 +31,11 @@ def finding(number, kind="exception", title="", folder="", backend="planted"):
         title or f"{backend}: cannot fuse {number}",
         folder or f"findings/{backend}-{kind}-s{number}",
         found_at=float(number),
-        place=number,
     )
 
 
 def occurrence(row, times=1):
-    tests = (Numbered(7, 10_000 + row.place * 10 + n) for n in range(times))
+    tests = (Numbered(7, 10_000 + row.index * 10 + n) for n in range(times))
     return [Occurrence(row.signature, test, levels="O0,O1", tried=3) for test in tests]
 
 

@@ -1,10 +1,10 @@
-"""Where epochs begin, and the order of tests and probes."""
+"""Where epochs begin."""
 
 from __future__ import annotations
 
 import pytest
 
-from nnfuzz.records.schedule import FIRST, LONGEST, begins, place_of
+from nnfuzz.records.schedule import FIRST, LONGEST, begins
 
 
 def test_epochs_grow_and_stop_growing():
@@ -20,8 +20,3 @@ def test_epochs_are_counted_without_going_through_them(longest):
     for epoch in range(60):
         assert begins(epoch, longest) == start
         start += min(longest, FIRST << epoch // 2)
-
-
-def test_probes_stand_before_the_index_that_they_are_for():
-    assert place_of(-1) < place_of(-1) + 1 < place_of(0)
-    assert place_of(4) < place_of(5)

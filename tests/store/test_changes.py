@@ -9,7 +9,6 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.cli.progress import Silent
 from nnfuzz.cli.reports import summary_text
-from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.findings.folder import REDUCED, read_finding
 from nnfuzz.records.config import CampaignConfig, ConfigError, ReducerSettings
 from nnfuzz.store.store import Store
@@ -51,7 +50,7 @@ def test_only_changes_are_findings(tmp_path, monkeypatch):
     registry = BackendRegistry.discover([ADAPTER])
     config = settings(registry, "toyrel@1.0", "toyrel@2.0", seed=1)
     with Store.create(tmp_path / "c", as_json(config)) as store:
-        result = run_campaign(store, config, registry, Silent(), SupportCache(tmp_path / "s"))
+        result = run_campaign(store, config, registry, Silent(), tmp_path / "s")
     changed = result.summary.regressions
     assert {row.backend for row in result.findings} == {"toyrel@1.0"}
     assert {row.kind for row in result.findings} == {"mismatch"}  # nobody takes the cosine

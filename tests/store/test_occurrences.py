@@ -1,23 +1,20 @@
 """Occurrences of failures in the store."""
 
-from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.records.rows import FlakyRow, Occurrence
-from nnfuzz.testcase.identity import Numbered, Probe
+from nnfuzz.testcase.identity import Numbered
 
 KIND = "toy crash compile"
-PROBE = Probe(SupportKey.parse("Add(float32,float32)"), 0)
 
 
 def occurrence(signature, test, **fields):
     return Occurrence(signature, test, kind=KIND, **fields)
 
 
-def test_confirmed_failures_are_found_by_test_and_by_probe(store):
+def test_confirmed_failures_are_found_by_test(store):
     table = store.occurrences
     table.add(occurrence("a", Numbered(1, 7)))
     table.add(occurrence("a", Numbered(1, 3), bucket="known"))
     table.add(occurrence("b", Numbered(1, 1), bucket="flaky"))
-    table.add(occurrence("a", PROBE))
     assert [table.confirmed_before(index) for index in (3, 4)] == [[], ["a"]]
     assert table.counts_in("known") == {"a": 1}
 

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
-from dataclasses import replace
 
 import pytest
 
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
 from nnfuzz.experiment.result import Result
-from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.view import NO_GRAPH
 from nnfuzz.records.rows import NOT_SHOWN, FindingRow, Occurrence, ReductionRow, TestRow
-from nnfuzz.records.schedule import begins, place_of
+from nnfuzz.records.schedule import begins
 from nnfuzz.store.evidence import Evidence
 from nnfuzz.store.recorder import Recorder
 from nnfuzz.store.store import Store
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.testcase.identity import Numbered, Probe
+from nnfuzz.testcase.identity import Numbered
 from nnfuzz.triage.signature import failures
 
 CRASH = Outcome(OutcomeKind.CRASH, Stage.COMPILE, Target("toy", pipeline="O1"), signal="SIGSEGV")
@@ -59,7 +57,7 @@ def test_the_lowest_index_takes_the_folder(recorder, announced, tmp_path):
         row.folder.partition("/")[2]
     ]
     assert [found.test.index for found in announced] == [5]
-    assert recorder.ignored == recorder.known_in(0) == ["abcabcabcabc"]
+    assert recorder.known_in(0) == ["abcabcabcabc"]
 
 
 def test_what_an_epoch_knows_was_seen_before_the_last_one(recorder):
@@ -74,10 +72,6 @@ def test_a_finding_is_settled_when_nothing_can_come_before_it(recorder):
     for index, settled in ((0, False), (1, True)):
         recorder.record(evidence(index, failures=()))
         assert recorder.settled(row) == settled
-    probe = replace(row, test=Probe(SupportKey.parse("k"), 0), place=place_of(2) + 1)
-    assert not recorder.settled(probe)
-    recorder.record(evidence(3, failures=()))
-    assert recorder.settled(probe)
 
 
 def test_what_does_not_repeat_is_no_finding(recorder, announced):
@@ -129,7 +123,7 @@ def test_a_signature_takes_no_set_of_its_own(tmp_path):
                 name, number = f"{i:012x}", f"{i % 5:012x}"
                 test = Numbered(1, i)
                 texts = "mismatch", "compare", "toy", "O1", f"toy: wrong value {i}", f"findings/{i}"
-                row = FindingRow(name, test, *texts, place=place_of(i), suspicion=f"at {number}")
+                row = FindingRow(name, test, *texts, suspicion=f"at {number}")
                 mine = tuple(items[(7 * i + k) % 400] for k in range(22))
                 seen = Occurrence(name, test, kind="toy mismatch compare", levels="O1", tried=3)
                 store.record(TestRow(i, "run", 1, items=mine), (row,), (seen,))

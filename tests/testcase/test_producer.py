@@ -147,16 +147,6 @@ def test_a_probe_is_the_operator_alone(producer):
     assert [n.op for n in case.graph.nodes] == ["Softmax"]
 
 
-def test_a_probe_does_not_depend_on_what_is_refused_by_now():
-    key = "Relu(float32)->float32"
-    config = CaseConfig(nodes=1, operators=("Relu", "Neg"), exporter="direct")
-    producer, probe = Producer(3, config), Probe(SupportKey.parse(f"direct:{key}"), 0)
-    before = producer.made(probe).digest()
-    producer.configure(replace(config, refused=(f"direct:{key}",)))
-    assert producer.made(probe).digest() == before
-    assert key not in producer.signatures()["direct"]
-
-
 def test_what_the_exporter_does_not_implement_is_no_failure(monkeypatch):
     import torch
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import Field, fields
 from pathlib import Path
@@ -14,16 +15,14 @@ from nnfuzz.backend.registry import BackendRegistry, BackendSpec, RegistryError
 from nnfuzz.backend.releases import environments, known_release
 from nnfuzz.backend.runner import BackendRunner, RunnerError
 from nnfuzz.base.files import cache_folder
-from nnfuzz.base.writing import as_json
+from nnfuzz.campaign.asking import support_of
 from nnfuzz.campaign.configuration import chosen_backends, exporter_names, make_config
-from nnfuzz.campaign.session import run_probes
-from nnfuzz.cli.campaigns import default_folder
-from nnfuzz.cli.errors import FINDINGS, OK, plain_message, tell, writing
+from nnfuzz.cli.errors import plain_message, tell, writing
 from nnfuzz.cli.options import SUPPORT, TESTED, Plugins
-from nnfuzz.cli.progress import Interrupt, watcher
-from nnfuzz.feedback.support import Support
-from nnfuzz.feedback.support_cache import SupportCache, write_table
-from nnfuzz.store.store import Store
+from nnfuzz.cli.progress import Interrupt, subject
+from nnfuzz.feedback.support import FAILING, UNSUPPORTED, generalised
+from nnfuzz.feedback.support import OK as RUNS
+from nnfuzz.feedback.tables import TABLES, RefusalTable
 
 
 def backends(
@@ -72,7 +71,8 @@ def backends(
     """
     registry = BackendRegistry.discover(plugin or [])
     if probe:
-        raise typer.Exit(_probe(registry, probe, plugin or [], table))
+        _probe(registry, probe, plugin or [], table)
+        return
     if check and not names:
         raise typer.BadParameter("name the backends to start: nnfuzz backends --check tvm")
     if names:
@@ -95,45 +95,27 @@ def _probe(
     texts: list[str],
     plugins: list[Path],
     table: Path | None,
-) -> int:
+) -> None:
     specs = chosen_backends(registry, texts, tell)
-    given: dict[str, object] = {"exporters": exporter_names()}
-    if table is None:
-        given["opsets"] = {}  # the newest one says enough of what works
+    given = {"exporters": exporter_names()}
     config = make_config(registry, specs, plugins, (), given, tell)
-    folder = default_folder(specs, "probe-")
-    cache = SupportCache(cache_folder())
-    with (
-        Store.create(folder, as_json(config)) as store,
-        Interrupt() as interrupt,
-        watcher(False, config, folder, "probing") as observer,
-    ):
-        result, tables = run_probes(store, config, registry, observer, cache, interrupt.asked)
-    for name, support in tables.items():
-        _print_support(name, support)
-        newest = cache.newest(name)
-        if table and newest and not interrupt.asked():
-            with writing(table):
-                print(f"wrote {write_table(table, support, newest.versions)}")
-    for row in result.findings:
-        print(f"FOUND {row.title}: {result.folder / row.folder}")
-    return FINDINGS if result.findings else OK
-
-
-def _print_support(name: str, support: Support) -> None:
-    refused, failing = support.refused(), support.failing()
-    works = len(support.entries) - len(refused) - len(failing)
-    print(
-        f"{name}: {works} signatures work, {len(refused)} are not supported, "
-        f"{len(failing)} always fail"
-    )
-    print_refused(support)
-
-
-def print_refused(support: Support) -> None:
-    """Prints each signature that a backend refuses, with the reason."""
-    for key, why in sorted(support.refused().items()):
-        print(f"  {key}: {why}")
+    cache = cache_folder()
+    with Interrupt() as interrupt:
+        print(f"asking {subject(config)}", flush=True)
+        for runner, found in support_of(config, registry, cache, interrupt.asked):
+            kinds = Counter(answer.kind for answer in found.values())
+            own = RefusalTable(runner.spec.name, runner.versions(), generalised(found))
+            print(
+                f"{runner.name}: {kinds[RUNS]} signatures work, {kinds[UNSUPPORTED]} are not "
+                f"supported, {kinds[FAILING]} fail"
+            )
+            for key, why in own.refused.items():
+                print(f"  {key}: {why}")
+            if not interrupt.asked():
+                own.write(cache / TABLES)
+                if table:
+                    with writing(table):
+                        print(f"wrote {own.write(table)}")
 
 
 def overview(registry: BackendRegistry) -> Iterator[str]:

@@ -68,7 +68,7 @@ from nnfuzz.corpus.select import select as select_models
 from nnfuzz.corpus.verify import verify as run_corpus
 from nnfuzz.experiment.compilers import examine
 from nnfuzz.experiment.result import Result
-from nnfuzz.feedback.support_cache import SupportCache, claims_of
+from nnfuzz.feedback.tables import claims_of, refused_here
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.library.case import case_from_onnx
 from nnfuzz.library.experiment import findings_of, save_finding
@@ -170,14 +170,14 @@ def _filled(
 
 def known_refusals(registry: BackendRegistry, specs: Specs) -> tuple[str, ...]:
     """The signatures that some backend does not support, by the table of its adapter and by what
-    campaigns and probes have left behind on this machine.
+    the backend has refused when it was asked on this machine.
     """
-    cache, refused = SupportCache(cache_folder()), set[SupportKey]()
+    refused = set[SupportKey]()
     for spec in specs:
         backend = registry.get(spec.name)
         release = spec.release or known_release(backend)
         refused |= claims_of(backend, {spec.name: release}).keys()
-        refused |= cache.known(spec.name, release).refused().keys()
+        refused |= refused_here(cache_folder(), spec.name, release).keys()
     return tuple(sorted(map(str, refused)))
 
 

@@ -181,7 +181,7 @@ def settings(context: typer.Context) -> None:
     """List the settings that nnfuzz fuzz --set NAME=VALUE changes: values, meanings, defaults.
 
     \b
-    nnfuzz fuzz -b tvm --set epoch=64 --set learn=no
+    nnfuzz fuzz -b tvm --set epoch=64 --set probe=no
 
     In nnfuzz.toml they stand under [fuzz], without "set", as options do.
     """

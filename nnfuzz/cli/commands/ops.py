@@ -18,12 +18,11 @@ from nnfuzz.backend.releases import known_release
 from nnfuzz.base.files import cache_folder
 from nnfuzz.check.instances import SignatureTypes
 from nnfuzz.check.versions import NOTHING_KEPT, Judgements, legal_signatures
-from nnfuzz.cli.commands.backends import print_refused
 from nnfuzz.cli.errors import FINDINGS, OK, UsageError, tell
 from nnfuzz.cli.options import AMOUNT, MODELS, TESTED, Plugins
 from nnfuzz.cli.progress import steps
 from nnfuzz.cli.shell import Grouped, GroupedGroup
-from nnfuzz.feedback.support_cache import SupportCache, claims_of
+from nnfuzz.feedback.tables import claims_of, refused_here
 from nnfuzz.generate.catalog import signature_key
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.operators.operator import OpSpec
@@ -82,29 +81,27 @@ def _show_operators(plugins: list[Path]) -> None:
 
 
 def _show_support(name: str, plugins: list[Path]) -> None:
-    """Prints a backend's support table: of the release that is named or installed, or else the
-    newest there is. name: NAME or NAME@RELEASE.
+    """Prints what a backend refuses, of the release that is named or installed. name: NAME or
+    NAME@RELEASE.
     """
     registry = BackendRegistry.discover(plugins)
     spec = registry.parse(name)
     release = spec.release or known_release(registry.get(spec.name))
-    file = SupportCache(cache_folder()).newest(spec.name, release)
+    here = refused_here(cache_folder(), spec.name, release)
     claims = claims_of(registry.get(spec.name), {spec.name: release})
     if claims:
         print(f"{name}: {len(claims)} operators and signatures that campaigns begin without")
     for key, why in claims.items():
         print(f"  {key}: {why}")
-    if not file and not claims:
+    if not here and not claims:
         print(
             f"nothing is known about {name} yet: fuzz it, or run nnfuzz backends --probe {name}",
             file=sys.stderr,
         )
-    if file:
-        print(
-            f"{name} ({', '.join(f'{k} {v}' for k, v in file.versions.items())}): "
-            f"{len(file.entries)} signatures known, {len(file.support.refused())} refused"
-        )
-        print_refused(file.support)
+    if here:
+        print(f"{name} {release}: {len(here)} were refused when it was asked on this machine")
+    for key, why in here.items():
+        print(f"  {key}: {why}")
 
 
 LOG_WIDTH = 180
