@@ -411,8 +411,8 @@ def _needed_dtype(graph: onnx.GraphProto) -> str:
     from onnx import TensorProto, helper
 
     types = [value.type.tensor_type.elem_type for value in (*graph.input, *graph.output)]
-    first = {node.input[0] for node in graph.node if node.input}
-    types += [tensor.data_type for tensor in graph.initializer if tensor.name in first]
+    data = {node.input[0] for node in graph.node if node.input}
+    types += [tensor.data_type for tensor in graph.initializer if tensor.name in data]
     known = [t for t in types if t not in (TensorProto.UNDEFINED, TensorProto.STRING)]
     if not known or TensorProto.FLOAT in known:
         return ""
