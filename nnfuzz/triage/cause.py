@@ -196,8 +196,8 @@ def _parts(failure: Failure, graph: GraphView, symptoms: Symptoms) -> JsonObject
     its words: a pass that raises in two ways has two faults. Misused memory is known by operators
     and the stage; what reads constants alone is executed at any stage. Else an error is known by
     what nnfuzz.triage.cause makes of it. A mismatch of one operator is known by that operator, by
-    whether digits or everything is wrong, and whether it is integers: reduction takes floats where
-    they fail as well. Several are known by operators, edges and classes of dtypes.
+    whether digits or everything is wrong, and whether its data are integers: reduction takes floats
+    where they fail as well. Several are known by operators, edges and classes of dtypes.
     """
     parts = {
         k: v for k, v in failure.signature.parts.items() if k not in ("operators", SWITCHES, DTYPE)
@@ -276,7 +276,7 @@ def _mismatch(failure: Failure, graph: GraphView, symptoms: Symptoms) -> JsonObj
     elif "operator" in where and kind == "number":
         where[SWITCHES] = switches(graph, where["operator"]) or None
         where["many"] = operands(graph, where["operator"]) > 2 or None
-        where["integers"] = dtype_class(_first(failure, graph, symptoms)[1]) == "integer" or None
+        where["integers"] = _of_integers(graph) or None
     if "operator" in where:
         where["constant"] = symptoms.constant or None
     written = signatures(coarse_graph(graph))
@@ -285,6 +285,11 @@ def _mismatch(failure: Failure, graph: GraphView, symptoms: Symptoms) -> JsonObj
         # There and back: the rounding in between is lost, whatever is computed meanwhile.
         return {"wrong": kind, "casts": casts}
     return {"wrong": kind, **where}
+
+
+def _of_integers(graph: GraphView) -> bool:
+    """Whether the first operand of a graph is integers."""
+    return any(dtype_class(graph.dtypes[name]) == "integer" for name in graph.nodes[0].inputs[:1])
 
 
 def _family(operator: str) -> str:
@@ -307,8 +312,7 @@ def _sums_integers(failure: Failure, graph: GraphView, symptoms: Symptoms) -> bo
 
 def _without_axes(graph: GraphView) -> bool:
     """Whether nothing is reduced: what is forgotten then is forgotten for the whole family."""
-    nodes = graph.nodes
-    return any(node.attributes.get("axes") == [] for node in nodes)
+    return any(node.attributes.get("axes") == [] for node in graph.nodes)
 
 
 def _casts(graph: GraphView) -> list[str]:
@@ -445,8 +449,7 @@ def _said(general: str) -> dict[str, object]:
 
 def _unlike(message: str, graph: GraphView) -> bool:
     """Whether the message names several of the dtypes that are read in the model."""
-    dtypes = graph.dtypes
-    read = {dtypes[name] for node in graph.nodes for name in node.inputs}
+    read = {graph.dtypes[name] for node in graph.nodes for name in node.inputs}
     return sum(bool(re.search(rf"\b{dtype}\b", message)) for dtype in read) > 1
 
 
