@@ -258,7 +258,7 @@ class Backend(ABC):
     preferred_opset: ClassVar[int | None] = None
     domains: ClassVar[tuple[str, ...]] = ()
     """Domains of operators beside ONNX's own that its importer takes, such as "com.microsoft".
-    Which operators of them it has is asked by probes, and listed nowhere."""
+    Which operators of them it has is asked before the first test, and listed nowhere."""
     operators: ClassVar[tuple[str, ...]] = ()
     dtypes: ClassVar[tuple[str, ...]] = ()
     ranks: ClassVar[tuple[int, ...]] = ()

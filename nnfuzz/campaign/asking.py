@@ -14,7 +14,7 @@ from nnfuzz.backend.runner import BackendRunner, CompilerServers, RunnerError
 from nnfuzz.backend.target import Target
 from nnfuzz.campaign.lanes import Lanes, PoolError
 from nnfuzz.feedback.lacking import Instance, answers
-from nnfuzz.feedback.support import Answer, newest
+from nnfuzz.feedback.support import OK, UNSUPPORTED, Answer, answer_of, newest
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.materialize.opsets import exporter_of
 from nnfuzz.records.config import CampaignConfig, ConfigError
@@ -69,11 +69,13 @@ def ask(
     stopped: Callable[[], bool],
     most: int | None = None,
 ) -> dict[SupportKey, Answer]:
-    """The answers of a compiler on the newest version of signatures of one exporter.
+    """The answers of a compiler on the newest versions of signatures, and on older ones where these
+    are refused. keys: of one exporter.
 
     levels: those that models run at; the first failure is the answer. stopped: once true, nothing
     more is asked. most: signatures that are asked for; None: all.
     """
+    found: dict[SupportKey, Answer] = {}
 
     def make(key: SupportKey, number: int) -> Instance | None:
         event = lanes.call(Produce(Probe(key, number)))
@@ -88,9 +90,14 @@ def ask(
         except RunnerError as error:
             failed = OutcomeKind.EXCEPTION, Stage.COMPILE, Target(runner.spec.name)
             return Outcome(*failed, message=str(error))
-        return next((outcome for outcome in outcomes if not outcome.ok), outcomes[0])
+        return next((o for o in outcomes if answer_of(o).kind != OK), outcomes[0])
 
-    return answers(newest(keys), make, run, most)
+    while asked := newest(keys):
+        now = answers(asked, make, run, most)
+        found |= now
+        refused = {key.signature for key, answer in now.items() if answer.kind == UNSUPPORTED}
+        keys = [key for key in keys if key.signature in refused and key not in found]
+    return found
 
 
 def support_of(
@@ -98,8 +105,11 @@ def support_of(
     registry: BackendRegistry,
     cache: Path,
     stopped: Callable[[], bool],
+    note: Callable[[str], None],
 ) -> Iterator[tuple[BackendRunner, dict[SupportKey, Answer]]]:
     """Asks each compiler for every signature of every exporter, at every level.
+
+    note: called with a line before each exporter.
 
     Raises: RunnerError, ConfigError, PoolError.
     """
@@ -115,6 +125,7 @@ def support_of(
         for runner in runners:
             levels = config.levels or runner.backend.default_levels()
             found: dict[SupportKey, Answer] = {}
-            for keys in by_exporter.values():
+            for exporter, keys in by_exporter.items():
+                note(f"{runner.name}: asked for {len(newest(keys))} signatures by {exporter}")
                 found |= ask(lanes, runner, keys, levels, stopped)
             yield runner, found

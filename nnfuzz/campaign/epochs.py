@@ -2,10 +2,9 @@
 
 Epoch e covers the indexes from begins(e) up to begins(e + 1) (nnfuzz.records.schedule). Its
 configuration follows from the tests below begins(e - 1) and from nothing else
-(nnfuzz.feedback.knowledge). The epoch in between keeps the lanes
-busy while stragglers end. So the tests of a campaign are a function of its seed and settings,
-however many lanes there are and however fast they are, and a resumed campaign comes to the same by
-learning from its tests again.
+(nnfuzz.feedback.knowledge). The epoch in between keeps the lanes busy while stragglers end. So the
+tests of a campaign are a function of its seed and settings, however many lanes there are and
+however fast they are, and a resumed campaign comes to the same by learning from its tests again.
 """
 
 from __future__ import annotations

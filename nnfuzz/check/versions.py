@@ -58,7 +58,7 @@ class Judgements:
         """The judgements on the operators of this version of nnfuzz; "": nothing is kept."""
         if not folder:
             return NOTHING_KEPT
-        about = f"{specs_digest((), ('check',))} {version('onnx')}".encode()
+        about = f"{specs_digest()} {version('onnx')}".encode()
         digest = hashlib.sha256(about).hexdigest()[:16]
         return cls(Path(folder) / f"judgements-{digest}.json")
 

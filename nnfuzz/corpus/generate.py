@@ -141,7 +141,7 @@ def supported_only(
 ) -> Iterator[Entry | NotProduced]:
     """The same, with NotProduced for models that a compiler itself calls unsupported.
 
-    Probes find what it lacks by operator and dtype; some of it depends on attributes and ranks.
+    It is known by operator and dtype what it lacks; some of it depends on attributes and ranks.
     Each model runs once, at the least optimised level; any other failure there is one that the
     corpus is for. Raises: RunnerError.
     """

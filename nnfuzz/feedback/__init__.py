@@ -1,5 +1,3 @@
-"""Decides from the results of tests which operators generation uses next.
-
-Probes learn which operators a compiler supports, and restraints keep generation away from operators
-that fail again and again.
+"""Decides which operators generation uses: not those that a compiler refuses, by its table or by
+its answers before the first test, and few of those that fail again and again.
 """

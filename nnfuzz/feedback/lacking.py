@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import zip_longest
 
 import numpy as np
@@ -34,12 +35,13 @@ Run = Callable[[bytes, Mapping[str, np.ndarray]], Outcome | None]
 """Runs a model; None once time is up."""
 TOGETHER = 32
 """Most operators in one model."""
+_PREFIX = re.compile(r"(?<![^\W_])m\d+_")
 
 
 def answers(
     keys: Sequence[SupportKey], make: Make, run: Run, most: int | None = None
 ) -> dict[SupportKey, Answer]:
-    """The answers on signatures.
+    """The answers of a compiler on signatures.
 
     A signature is refused if INSTANCES of it are, or one in the words of others' refusals. keys: of
     one exporter, at the newest opsets. most: signatures that are asked for; operators take turns,
@@ -86,11 +88,12 @@ def _answers(
         if outcome is None:
             return
         answer = answer_of(outcome)
+        answer = replace(answer, message=_PREFIX.sub("", answer.message))
         if answer.kind == OK or len(keys) == 1:
             yield from ((key, answer) for key in keys)
             continue
         prefixes = {f"m{n}_": key for n, key in enumerate(keys)}
-        parts = dict.fromkeys(re.findall(r"(?<![^\W_])m\d+_", outcome.message))
+        parts = dict.fromkeys(_PREFIX.findall(outcome.message))
         named = [prefixes[part] for part in parts if part in prefixes]
         single = len(named) == 1 and answer.kind == UNSUPPORTED
         if single and phrases.whole(named[0], answer.message):

@@ -181,17 +181,15 @@ def modules(module: ModuleType) -> Iterator[ModuleType]:
 
 
 BUILT_IN = "nnfuzz.opspecs"
-_ROOMS = ("ir", "operators", "solve", "materialize", "generate", "inputs")
+_ROOMS = ("ir", "operators", "solve", "materialize", "generate", "inputs", "check")
 
 
-def specs_digest(plugins: Iterable[str] = (), further: Iterable[str] = ()) -> str:
-    """A digest of everything that a probe (a test of one operator) depends on: nnfuzz's sources,
-    plug-ins, versions of operator packages.
-
-    further: sub-packages of nnfuzz whose sources are included as well.
+def specs_digest() -> str:
+    """A digest of everything that judgements on operators depend on: nnfuzz's sources and the
+    versions of operator packages.
     """
     digest = hashlib.sha256()
-    for path in _sources(plugins, (*_ROOMS, *further)):
+    for path in _sources():
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     for point in importlib.metadata.entry_points(group="nnfuzz.opspecs"):
         version = point.dist.version if point.dist else ""
@@ -199,10 +197,9 @@ def specs_digest(plugins: Iterable[str] = (), further: Iterable[str] = ()) -> st
     return digest.hexdigest()
 
 
-def _sources(plugins: Iterable[str], rooms: Iterable[str]) -> list[Path]:
+def _sources() -> list[Path]:
     folders = []
-    for name in (BUILT_IN, *(f"nnfuzz.{room}" for room in rooms)):
+    for name in (BUILT_IN, *(f"nnfuzz.{room}" for room in _ROOMS)):
         spec = importlib.util.find_spec(name)
         folders += list(spec.submodule_search_locations or ()) if spec else []
-    files = [path for folder in folders for path in sorted(Path(folder).rglob("*.py"), key=str)]
-    return files + [Path(plugin) for plugin in plugins]
+    return [path for folder in folders for path in sorted(Path(folder).rglob("*.py"), key=str)]

@@ -25,8 +25,10 @@ EVERY = {f"direct:{text}" for text in (stub_producer.KEY, *stub_producer.MORE)}
 @pytest.mark.parametrize("stops", [False, True])
 def test_a_compiler_answers_on_every_signature_until_it_is_stopped(tmp_path, stops):
     config, registry = drive.settings(1, "quiet", "liar")
-    ((runner, found),) = support_of(config, registry, tmp_path, lambda: stops)
+    notes = []
+    ((runner, found),) = support_of(config, registry, tmp_path, lambda: stops, notes.append)
     assert runner.name == "liar" and {*map(str, found)} == (set() if stops else EVERY)
+    assert notes == [f"liar: asked for {len(EVERY)} signatures by direct"]
     assert {answer.kind for answer in found.values()} <= {FAILING}
 
 

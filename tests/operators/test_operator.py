@@ -29,7 +29,7 @@ from nnfuzz.operators.draw import Draw, NoOptionError
 from nnfuzz.operators.expanded import flat
 from nnfuzz.operators.families.control import DTYPES
 from nnfuzz.operators.operator import ConstraintError, In, OpSpec, operator
-from nnfuzz.operators.registry import OpRegistry, specs_digest
+from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.operators.rounding import by_squares, largest_first
 from nnfuzz.operators.waiver import Waiver, reference
 from nnfuzz.operators.waiver import body as at_body
@@ -155,21 +155,6 @@ def test_subclasses_inherit_declarations_and_bring_their_own_name():
 def parsed(text):
     dtype, _, dims = text.rstrip("]").partition("[")
     return TensorType(DType(dtype), tuple(int(d) for d in dims.split(",") if d))
-
-
-# The digest of operator specs.
-
-
-def test_the_digest_follows_plug_ins(tmp_path):
-    plugin = tmp_path / "ops.py"
-    plugin.write_text("a = 1")
-    before = specs_digest([str(plugin)])
-    plugin.write_text("a = 2")
-    assert specs_digest([str(plugin)]) != before != specs_digest()
-
-
-def test_every_room_counts():
-    assert specs_digest((), ("check",)) != specs_digest() != specs_digest((), ("compare",))
 
 
 # A choice that cannot be made is no mistake in a spec.

@@ -102,7 +102,7 @@ def _probe(
     cache = cache_folder()
     with Interrupt() as interrupt:
         print(f"asking {subject(config)}", flush=True)
-        for runner, found in support_of(config, registry, cache, interrupt.asked):
+        for runner, found in support_of(config, registry, cache, interrupt.asked, tell):
             kinds = Counter(answer.kind for answer in found.values())
             own = RefusalTable(runner.spec.name, runner.versions(), generalised(found))
             print(

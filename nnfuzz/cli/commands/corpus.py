@@ -103,11 +103,10 @@ def generate(
     nnfuzz generate --count 200 --out models
     nnfuzz generate --backend tvm --out for-tvm       nothing that TVM calls unsupported
 
-    The same settings and versions give the same bytes. With --backend they also depend on what
-    campaigns and probes on this machine have learnt that the compiler refuses; the manifest lists
-    it. Models whose outputs a correct compiler may choose are passed over, so that data.json can
-    say how far an output may be off. Run it against a compiler with nnfuzz verify, or any runner of
-    ONNX's backend tests.
+    The same settings and versions give the same bytes. With --backend they also depend on what the
+    compiler refused when it was asked on this machine; the manifest lists it. Models whose outputs
+    a correct compiler may choose are passed over, so that data.json can say how far an output may
+    be off. Run it against a compiler with nnfuzz verify, or any runner of ONNX's backend tests.
     """
     check_unused(out)
     plugins = plugin or []
