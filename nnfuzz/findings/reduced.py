@@ -139,8 +139,11 @@ def with_title(reduced: Finding) -> Finding:
     cause = cause.removeprefix(f"{operators.rpartition(' ')[2]}: ")
     if rules := written_rules(failure):
         cause += f", only with {' and '.join(rules)}".replace("_", " ")
-    passes = tuple(map(str, (reduced.localisation or {}).get("passes", ())))
-    text = sentence(parts["backend"], cause, where, operators, passes)
+    localised, system = reduced.localisation or {}, parts["backend"]
+    passes = tuple(map(str, localised.get("passes", ())))
+    if localised.get("party") == "exporter":
+        system = f"{case.exporter.partition('+')[0]} with {system}"
+    text = sentence(system, cause, where, operators, passes)
     return replace(
         reduced, failure=replace(failure, signature=replace(failure.signature, title=text))
     )
@@ -153,11 +156,8 @@ def _wrong(reduced: Finding) -> str:
     explanation = next(filter(None, [*reduced.diagnosis.explanations, healing]), None)
     if explanation is None:
         return wrong_in_words(kind, output_of_finding(reduced))
-    names, inputs = frozenset[str](), 0
-    if len(nodes) == 1:
-        names = frozenset({nodes[0].op, *operator_types(reduced.case.model)})
-        inputs = len(nodes[0].inputs)
-    return explanation.said_of(names, inputs)
+    names = {nodes[0].op, *operator_types(reduced.case.model)} if len(nodes) == 1 else ()
+    return explanation.said_of(names)
 
 
 def repro_program(finding: Finding, registry: BackendRegistry | None = None) -> str | None:
@@ -340,17 +340,18 @@ def keys_of(finding: Finding, cause: Cause, symptoms: Symptoms) -> frozenset[Key
     keys = own | {*finding.diagnosis.keys}
     if cause.hash != cause.own:
         return frozenset(keys)
-    failure, parts, graph = finding.failure, cause.parts, cause.graph
+    failure, parts, written = finding.failure, cause.parts, as_written(cause.graph, symptoms.types)
     if "rules" in parts and "message" not in parts:
         return frozenset(own)  # what heals the operator does so since the file is another one
     keys |= {Key(KeyKind.HABIT, f"{failure.compiler} {habit}") for habit in parts.get(HABITS, ())}
     if "message" in parts:
         first = next((o for o in finding.outcomes if o.target in failure.targets), None)
         line = raising_line(first.error_type, first.message, first.traceback) if first else ""
-        keys |= error_keys(failure, parts, graph, line)
+        named = [symptoms.operator] if symptoms.operator else written.operators
+        keys |= error_keys(failure, parts, named, line)
     elif RESULT in parts and not symptoms.branches:
         # If an exporter added an If, that If is blamed instead.
-        keys |= unread_keys(failure, parts, as_written(graph, symptoms.types))
+        keys |= unread_keys(failure, parts, written)
     elif _spares_passes(finding, parts):
         keys.add(Key(KeyKind.CAUSE, digest_of({**parts, "levels": EVERYWHERE})))
     return frozenset(keys)

@@ -18,7 +18,7 @@ from nnfuzz.findings.folder import FindingError, read_finding
 from nnfuzz.findings.reduced import cause_of, reduce_folder
 from nnfuzz.records.finding import Finding
 from nnfuzz.records.rows import NOT_SHOWN, ReductionRow
-from nnfuzz.reduction.case import NotReduced, ReduceConfig, Unexplained
+from nnfuzz.reduction.case import NotReduced, NotShown, ReduceConfig, Unexplained
 from nnfuzz.reduction.trials import Servers, WorkerError
 from nnfuzz.sandbox.forkserver import ForkClient
 from nnfuzz.sandbox.job import Job, Report, Service, does
@@ -99,6 +99,8 @@ class ReductionService(Service):
             return self.reduced(job, config)
         except Unexplained:
             return None
+        except NotShown as error:
+            return ReductionRow(job.signature, reason=str(error))
         except REASONS as error:
             return ReductionRow(job.signature, reason=f"{type(error).__name__}: {error}")
 

@@ -53,18 +53,9 @@ class Origin:
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> Origin:
         """The inverse of to_json; other entries are left out. Raises: Unreadable."""
-        plain = [f.name for f in fields(cls) if f.name not in ("reduction", "diagnosis")]
-        values = read_fields(cls, data, *plain)
-        if "reduction" in data:
-            figures = read_fields(_Entries, data, "reduction")["reduction"]
-            values["reduction"] = ReductionFigures.from_json(figures)
+        values = read_fields(cls, data, *(f.name for f in fields(cls) if f.name != "diagnosis"))
         own = read_fields(Diagnosis, data, *(f.name for f in fields(Diagnosis)))
         return cls(**values, diagnosis=Diagnosis(**own))
-
-
-@dataclass(frozen=True)
-class _Entries:
-    reduction: Mapping[str, Json]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

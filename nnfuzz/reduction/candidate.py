@@ -12,14 +12,13 @@ import json
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nnfuzz.backend.numeric import Habits
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.base.reading import read_fields
 from nnfuzz.base.writing import ROUNDED
 from nnfuzz.compare.flip import NOBODY, Blame
 from nnfuzz.compare.mismatch import Verdict
@@ -144,11 +143,6 @@ class ReductionFigures:
     seconds: float = field(default=0.0, metadata=ROUNDED)
     confirmed: tuple[int, int] = (0, 0)
     known: str = ""
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, object]) -> ReductionFigures:
-        """Fields of other versions are left out. Raises: Unreadable."""
-        return cls(**read_fields(cls, data, *(f.name for f in fields(cls))))
 
 
 _VARYING = frozenset({OTHERS, "about", "operators", SWITCHES, DTYPE})

@@ -42,6 +42,10 @@ class NotReduced(ValueError):
     """Why a failure cannot be reduced."""
 
 
+class NotShown(NotReduced):
+    """A failure that occurs neither in a process that ran other models nor in a fresh one."""
+
+
 class Unexplained(NotReduced):
     """No known cause explains a failure, and nothing else was asked."""
 
@@ -164,6 +168,8 @@ def asked(
         trials.start()
         question = _question(problem, trials)
         initial = trials.run(problem.case, (), question)
+        if initial.digest and not initial.reason and not _marks(problem.failure, initial):
+            initial = trials.run_fresh(problem.case, question)
         question, initial = _plainer(trials, question, initial, problem)
         question, initial = _without_silent(question, initial)
         yield trials, question, initial, _wanted(problem.failure, initial)
@@ -279,14 +285,17 @@ def _wanted(failure: Failure, initial: Tried) -> str:
     if not initial.digest or initial.reason:
         reason = initial.reason.partition("\n")[0]
         raise NotReduced(f"the test case cannot be prepared: {reason}")
-    exact = [mark for f, mark in initial.failing if f.signature.hash == failure.signature.hash]
-    similar = [
-        mark for f, mark in initial.failing if (f.kind, f.stage) == (failure.kind, failure.stage)
-    ]
-    if not (exact or similar):
-        titles = ", ".join(f.signature.title for f, _ in initial.failing) or "no failure"
-        raise NotReduced(f"the failure does not reproduce: {titles}")
-    return (exact or similar)[0]
+    if marks := _marks(failure, initial):
+        return marks[0]
+    titles = ", ".join(f.signature.title for f, _ in initial.failing) or "no failure"
+    raise NotShown(f"does not reproduce: {titles}")
+
+
+def _marks(failure: Failure, initial: Tried) -> list[str]:
+    """The failure keys of what fails as a failure does; else those of its kind and stage."""
+    failing, way = initial.failing, (failure.kind, failure.stage)
+    exact = [mark for f, mark in failing if f.signature.hash == failure.signature.hash]
+    return exact or [mark for f, mark in failing if (f.kind, f.stage) == way]
 
 
 def _holding(

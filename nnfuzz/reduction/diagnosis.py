@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import DIRECT
 from nnfuzz.ir.view import NO_GRAPH, NodeView
-from nnfuzz.reduction.candidate import CandidateQuestion, Difference, Tried, enough
+from nnfuzz.reduction.candidate import NUMBERS, CandidateQuestion, Difference, Tried, enough
 from nnfuzz.reduction.edit import READERS, Edit
 from nnfuzz.reduction.experiments import CONSTANT, exposed, healing, narrowest_cause, shared_key
 from nnfuzz.reduction.known import causing, in_full
@@ -33,6 +33,7 @@ from nnfuzz.triage.pattern import (
     written_types,
 )
 from nnfuzz.triage.signature import (
+    EVERYWHERE,
     FAILURES,
     ErrorDetails,
     Failure,
@@ -124,6 +125,8 @@ def _own(
         if claimed
         for same in _in_family(trials, operator, claimed)
     }
+    if CONSTANT not in heals:
+        keys |= {Key(KeyKind.CAUSE, own) for own in _redrawn(trials, question, best, failure)}
     if any((h.claim, h.detail) == (Claim.IGNORES, NAN) for h in explanations):
         keys.add(Key(KeyKind.HABIT, f"{failure.compiler} ignores {NAN}"))
     if wordless(failure.signature.details):
@@ -134,6 +137,22 @@ def _own(
         keys.add(Key(KeyKind.CAUSE, _explained(failure, claimed)))
         explanations = explanations or {claimed: claimed}
     return Diagnosis(tuple(explanations), tuple(sorted(keys)), heals=heals)
+
+
+def _redrawn(
+    trials: Trials, question: CandidateQuestion, best: Tried, failure: Failure
+) -> Iterator[str]:
+    """Yields hashes of the causes of a wrong operator with other inputs: on these it depends
+    whether some digits or whole numbers are wrong. None if the least optimised level is right: a
+    pass may be to blame.
+    """
+    everywhere = failure.signature.parts.get("levels") == EVERYWHERE
+    numbers = wrong_of(failure.signature.details) in NUMBERS
+    for seed in range(1, REDRAWS + 1) if everywhere and numbers and len(_nodes(best)) == 1 else ():
+        assert best.case is not None
+        again = trials.run(best.case, (Edit("redrawing", value=seed),), question)
+        wrong = (f for f in _wrong(again) if wrong_of(f.signature.details) in NUMBERS)
+        yield from (_cause(again, f).own for f in wrong)
 
 
 def _likeliest(
@@ -158,7 +177,7 @@ def _of_death(
     parts = _one_by_one(trials, question, best) if _written(best) > 1 else ()
     alone = [(t, f) for t in parts for f, _ in t.failing if _same_words(f, failure, best, t)]
     tried = alone[0][0] if alone else best
-    signal, stage = failure.signature.parts["signal"], failure.stage.value
+    signal, stage = failure.signature.parts["signal"], _cause(tried, failure).parts["stage"]
     families = trials.families(_nodes(tried)[-1].op)
     texts = [f"{failure.compiler} {signal} in {stage} at {family}" for family in families]
     return {Key(KeyKind.CAUSE, text) for text in [*texts, *(_cause(*p).hash for p in alone[:1])]}

@@ -80,14 +80,14 @@ def consistent(
 ) -> list[Hypothesis]:
     """The hypotheses that predict the outputs.
 
-    Those that predict values come first: attributes and inputs in the order of nodes, then rounded
-    ones. Without one, the first narrower type counts, whose interval admits more, or how all
-    elements of the result differ. None where the outputs are right.
+    Those that predict values come first: attributes and inputs in the order of nodes. Without one,
+    the first narrower type counts, whose interval admits more, or how all elements of the result
+    differ. None where the outputs are right.
     """
     wrong = compare(truth, outputs)
     if not wrong or len(subject.graph.nodes) > MOST_NODES:
         return []
-    altered = _altered(subject, written)
+    altered = itertools.chain(_alternatives(subject), written)
     hypotheses = [claimed for claimed, other in altered if _predicts(other, truth, outputs)]
     if not hypotheses:
         habits = (h for h in _NUMERIC if _deviates(h, subject, truth, outputs))
@@ -116,7 +116,7 @@ def family_of(hypothesis: Hypothesis, subject: Subject) -> Hypothesis:
 
     It is about the class that declares an attribute; about the class that takes any number of
     operands where these are ignored; about the class that says what shape a result has where axes
-    of size 1 are other ones; about no operator where several together round. Other hypotheses stay.
+    of size 1 are other ones. Other hypotheses stay.
     """
     nodes = subject.graph.nodes
     if hypothesis.claim is Claim.AXES:
@@ -124,8 +124,6 @@ def family_of(hypothesis: Hypothesis, subject: Subject) -> Hypothesis:
         shaping = next(cls for cls in classes if "type_transfer" in vars(cls))
         own = shaping is classes[0]
         return hypothesis if own else replace(hypothesis, subject=shaping.__name__)
-    if hypothesis.claim is Claim.ROUNDS and len(nodes) > 1:
-        return replace(hypothesis, subject="a fusion")
     if hypothesis.claim is not Claim.IGNORES:
         return hypothesis
     if hypothesis.detail.startswith("input "):
@@ -186,9 +184,8 @@ def holding(
         still_consistent = consistent(subject, truth, outputs, written)
         return [hypothesis for hypothesis in held if hypothesis in still_consistent]
     try:
-        altered = [
-            (claimed, other) for claimed, other in _altered(subject, written) if claimed in held
-        ]
+        every = itertools.chain(_alternatives(subject), written)
+        altered = [(claimed, other) for claimed, other in every if claimed in held]
         admitted = {claimed for claimed, other in altered if not _differs(other, outputs)}
     except ReferenceFault:
         return list(held)
@@ -201,11 +198,6 @@ def holding(
 def _all_held(truth: Envelopes, outputs: Arrays, dtype: DType) -> bool:
     """Whether a dtype holds all floats of the results."""
     return all(held(outputs[n], dtype).all() for n, e in truth.items() if e.dtype.is_float)
-
-
-def _altered(subject: Subject, written: Altered) -> Iterator[tuple[Hypothesis, Subject]]:
-    """What predicts values: the graph with something ignored or rounded."""
-    return itertools.chain(_alternatives(subject), written, _roundings(subject))
 
 
 def _relations(
@@ -329,25 +321,6 @@ def _alternatives(subject: Subject) -> Iterator[tuple[Hypothesis, Subject]]:
                 rest = (*node.inputs[:i], *node.inputs[i + 1 :])
                 claimed = Hypothesis(Claim.IGNORES, node.op.name, f"input {i}")
                 yield from _made(claimed, subject, node, fewer, rest)
-
-
-def _roundings(subject: Subject) -> Iterator[tuple[Hypothesis, Subject]]:
-    """The graph with all inputs and weights of a dtype rounded to a narrower one; not where a
-    result is no float: the few values that it may have agree by chance.
-    """
-    if not all(subject.graph.type(name).dtype.is_float for name in subject.graph.outputs):
-        return
-    for habit in _NUMERIC:
-        if habit.to not in FLOATS or not DType(habit.dtype).is_float:
-            continue
-        narrow = DType(habit.to).numpy
-        params = {
-            name: x.astype(narrow).astype(x.dtype) if x.dtype.name == habit.dtype else x
-            for name, x in subject.params.items()
-        }
-        detail = f"{habit.dtype} to {habit.to}"
-        claimed = Hypothesis(Claim.ROUNDS, subject.graph.nodes[-1].op.name, detail)
-        yield claimed, replace(subject, params=params)
 
 
 def _others(op: OpSpec, name: str, value: Any, usual: object) -> list[object]:

@@ -72,7 +72,10 @@ class ReduceService(BenchService):
     def explain(self, job: Explain, report: Report) -> Explained:
         subject = self._subject(job.case)
         written = self._without_attributes(job.case, subject)
-        why = explained(subject, job.outputs, job.among, written)
+        try:
+            why = explained(subject, job.outputs, job.among, written)
+        except Inapplicable:  # an operator is undefined for these inputs
+            return Explained({}, 0, [])
         operator = subject.graph.nodes[0].op.name
         names = unwritten(job.case.model)
         silent = {Hypothesis(Claim.IGNORES, operator, name) for name in names}

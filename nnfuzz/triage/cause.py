@@ -194,9 +194,10 @@ def _parts(failure: Failure, graph: GraphView, symptoms: Symptoms) -> JsonObject
     A pass of the optimiser that localisation accuses is the cause of its wrong results, in whatever
     pattern and at whatever level, apart from those of another shape or dtype, and of an error with
     its words: a pass that raises in two ways has two faults. Misused memory is known by operators
-    and the stage. Else an error is known by what nnfuzz.triage.cause makes of it, a mismatch of one
-    operator by that operator and by whether digits or everything is wrong, one of several by
-    operators, edges and classes of dtypes.
+    and the stage; what reads constants alone is executed at any stage. Else an error is known by
+    what nnfuzz.triage.cause makes of it. A mismatch of one operator is known by that operator, by
+    whether digits or everything is wrong, and whether its data are integers: reduction takes floats
+    where they fail as well. Several are known by operators, edges and classes of dtypes.
     """
     parts = {
         k: v for k, v in failure.signature.parts.items() if k not in ("operators", SWITCHES, DTYPE)
@@ -215,6 +216,7 @@ def _parts(failure: Failure, graph: GraphView, symptoms: Symptoms) -> JsonObject
     elif corrupted(failure.signature.details):
         parts |= dict.fromkeys(("signal", "message", "levels", "frames")) | _where(graph, symptoms)
         parts["wrong"] = "memory"
+        parts["stage"] = (failure.stage if graph.inputs else Stage.EXECUTE).value
     elif graph and parts.get("message"):
         parts |= blamed(failure, graph, symptoms.operator, symptoms.branches, symptoms.types)
     else:
@@ -274,6 +276,7 @@ def _mismatch(failure: Failure, graph: GraphView, symptoms: Symptoms) -> JsonObj
     elif "operator" in where and kind == "number":
         where[SWITCHES] = switches(graph, where["operator"]) or None
         where["many"] = operands(graph, where["operator"]) > 2 or None
+        where["integers"] = _of_integers(graph) or None
     if "operator" in where:
         where["constant"] = symptoms.constant or None
     written = signatures(coarse_graph(graph))
@@ -282,6 +285,11 @@ def _mismatch(failure: Failure, graph: GraphView, symptoms: Symptoms) -> JsonObj
         # There and back: the rounding in between is lost, whatever is computed meanwhile.
         return {"wrong": kind, "casts": casts}
     return {"wrong": kind, **where}
+
+
+def _of_integers(graph: GraphView) -> bool:
+    """Whether the first operand of a graph is integers."""
+    return any(dtype_class(graph.dtypes[name]) == "integer" for name in graph.nodes[0].inputs[:1])
 
 
 def _family(operator: str) -> str:
@@ -304,8 +312,7 @@ def _sums_integers(failure: Failure, graph: GraphView, symptoms: Symptoms) -> bo
 
 def _without_axes(graph: GraphView) -> bool:
     """Whether nothing is reduced: what is forgotten then is forgotten for the whole family."""
-    nodes = graph.nodes
-    return any(node.attributes.get("axes") == [] for node in nodes)
+    return any(node.attributes.get("axes") == [] for node in graph.nodes)
 
 
 def _casts(graph: GraphView) -> list[str]:
@@ -352,6 +359,7 @@ _INPUTS = ("dtype", "shape", "type")
 _VAGUE = re.compile(r"(?<!<)\boperator\b")
 """Speaks of an operator without saying which."""
 _SHAPE = re.compile(r"shape|rank|ndim|dimension", re.IGNORECASE)
+_OUTPUT = re.compile(r"\boutputs?\b", re.IGNORECASE)
 _ERROR = ("kind", "stage", "error", "message", "about", "at", "location", "frames")
 
 
@@ -388,7 +396,7 @@ def blamed(
     6. What an importer cannot take behind another operator is the other one's fault, whatever it
        says. So is what code generation says of shapes, or of an operator that it does not name. Of
        a single operator that is its own, whose pieces do not fit, unless a native frame tells more
-       of shapes.
+       of shapes; where the shape of an output is checked, that frame is the same for all operators.
     7. Else the message counts, with the innermost native frame if there is one: whoever calls it,
        at import or later. Without one it counts with what is computed first, or the operator.
     """
@@ -421,7 +429,8 @@ def blamed(
     if behind and (stage is Stage.IMPORT or _SHAPE.search(general) or _VAGUE.search(general)):
         return dict.fromkeys(_ERROR) | {RESULT: "use", "of": behind}
     native = [frame for frame in parts.get("frames", ()) if is_native(frame)]
-    unclear = _VAGUE.search(general) or (_SHAPE.search(general) and not native)
+    placed = native and not _OUTPUT.search(general)
+    unclear = _VAGUE.search(general) or (_SHAPE.search(general) and not placed)
     if stage is Stage.COMPILE and not behind and unclear:
         # The same among the pieces that the operator is translated to.
         return dict.fromkeys(_ERROR) | {RESULT: "use", "of": [own]}
@@ -440,8 +449,7 @@ def _said(general: str) -> dict[str, object]:
 
 def _unlike(message: str, graph: GraphView) -> bool:
     """Whether the message names several of the dtypes that are read in the model."""
-    dtypes = graph.dtypes
-    read = {dtypes[name] for node in graph.nodes for name in node.inputs}
+    read = {graph.dtypes[name] for node in graph.nodes for name in node.inputs}
     return sum(bool(re.search(rf"\b{dtype}\b", message)) for dtype in read) > 1
 
 

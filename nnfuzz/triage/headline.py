@@ -11,6 +11,7 @@ last place in a source file leads to it.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -85,6 +86,16 @@ def native_frames(text: str) -> list[str]:
     return [name for name in split_frames(text).functions if name and not _RUNTIME.fullmatch(name)]
 
 
+def from_compiler(frames: list[str]) -> list[str]:
+    """Native frames, innermost first, from the compiler's first one on: if a library that it calls
+    refuses operands, the caller is at fault. Most frames are the compiler's, whose names begin with
+    the same word.
+    """
+    words = [re.split("::|_", name)[0] if "::" in name else "" for name in frames]
+    common = Counter(filter(None, words)).most_common(1)
+    return frames[words.index(common[0][0]) :] if common and words[0] else frames
+
+
 def is_native(frame: str) -> bool:
     """Whether a frame is one of compiled code, and not "file.py:function"."""
     return "::" in frame or ":" not in frame
@@ -96,6 +107,7 @@ MOST_READ = 2000
 FEW = 3
 """Words of a statement that says too little without the place where it was made."""
 _STAMP = re.compile(r"\[?\b\d{4}-\d\d-\d\d[ T][\d:.,]+Z?\]?|\[\d\d:\d\d:\d\d(?:\.\d+)?\]")
+_TEMPORARY = re.compile(r"(?<!\w)/(?:var/)?tmp/[^\s'\":,()<>|]*")
 _PRINTED = re.compile(r"\b[A-Za-z_][\w.]*\((?=\w+=)")
 """The beginning of a data structure."""
 _FILE = (
@@ -200,7 +212,8 @@ def headline(text: str, names: Collection[str] = ()) -> Headline:
     if len(text) > MOST_READ:
         head, tail = text[: MOST_READ // 2], text[-MOST_READ // 2 :]
         text = f"{head.rpartition(' ')[0] or head} ... {tail.partition(' ')[2] or tail}"
-    made = Headline(" ".join(without_arguments(_STAMP.sub("", text), _PRINTED).split()))
+    text = _TEMPORARY.sub("TMP", _STAMP.sub("", text))
+    made = Headline(" ".join(without_arguments(text, _PRINTED).split()))
     before = ""
     while made.statement != before:
         before = made.statement
@@ -392,13 +405,14 @@ def operators_text(model: bytes, written_from: Sequence[str] = ()) -> str:
 
 
 def _needed_dtype(graph: onnx.GraphProto) -> str:
-    """The first dtype of a reduced graph's inputs and outputs with a blank, bool only if there is
-    no other; "" if one of them is float32.
+    """The first dtype of a reduced graph's inputs, outputs and first operands with a blank, bool
+    only if there is no other; "" if one of them is float32.
     """
     from onnx import TensorProto, helper
 
     types = [value.type.tensor_type.elem_type for value in (*graph.input, *graph.output)]
-    types += [tensor.data_type for tensor in graph.initializer]
+    data = {node.input[0] for node in graph.node if node.input}
+    types += [tensor.data_type for tensor in graph.initializer if tensor.name in data]
     known = [t for t in types if t not in (TensorProto.UNDEFINED, TensorProto.STRING)]
     if not known or TensorProto.FLOAT in known:
         return ""

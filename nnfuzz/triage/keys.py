@@ -42,7 +42,6 @@ class Claim(Enum):
     WITHOUT = "{subject} is right without {detail}"
     MANY_OPERANDS = "{subject} of more than two operands"
     IGNORES = "{subject} ignores {detail}"
-    ROUNDS = "{subject} rounds {detail}"
     RETURNS = "{subject} returns {detail}"
     OFF = "{subject} is {detail}"
     SIGN = "{subject} has the opposite sign"
@@ -87,22 +86,17 @@ class Hypothesis:
             return cls(Claim.TF32 if habit.to == TF32 else Claim.SATURATES, habit.dtype)
         return cls(Claim.COMPUTED_IN, habit.dtype, habit.to)
 
-    def said_of(self, names: frozenset[str], inputs: int) -> str:
-        """The sentence for a title that names the operators already.
-
-        names: of the only operator; none of several. inputs: how many that operator has.
+    def said_of(self, names: Collection[str]) -> str:
+        """The sentence for a title that names the operators already. names: of the only operator;
+        none of several.
         """
-        if self.subject not in names:
-            return str(self)
-        if (self.claim, self.detail, inputs) == (Claim.RETURNS, "input 0", 1):
-            return "returns its input"
-        return str(replace(self, subject=""))
+        return str(replace(self, subject="") if self.subject in names else self)
 
 
 def _pattern(form: str) -> re.Pattern[str]:
     text = re.escape(form).replace(r"\{detail\}", "(?P<detail>.+)")
     text = text.replace(r"\{subject\}\ \(", r"(?P<subject>\S+)\ \(")
-    return re.compile(text.replace(r"\{subject\}\ ", r"(?:(?P<subject>a fusion|\S+) )?"))
+    return re.compile(text.replace(r"\{subject\}\ ", r"(?:(?P<subject>\S+) )?"))
 
 
 _PATTERNS = {claim: _pattern(claim.value) for claim in Claim}
@@ -181,16 +175,16 @@ class Key:
 
 
 def error_keys(
-    failure: Failure, parts: Mapping[str, object], graph: GraphView, line: str = ""
+    failure: Failure, parts: Mapping[str, object], operators: Iterable[str], line: str = ""
 ) -> set[Key]:
     """The keys of an error: its last clause, its place, its operators, the frame of a crash, and
     what it says where, dtypes and operators aside.
 
-    parts: of the cause. line: of the compiler's source that raised, if it is known. Operators stay
-    in the clause: a compiler that lacks two of them has two gaps.
+    parts: of the cause. operators: by their ONNX names. line: of the compiler's source that raised,
+    if it is known. Operators stay in the clause: a compiler that lacks two has two gaps.
     """
     own = failure.signature.parts
-    keys = {Key(KeyKind.OPERATORS, ",".join(sorted(graph.operators)))}
+    keys = {Key(KeyKind.OPERATORS, ",".join(sorted({*operators})))}
     first = (own.get("message", ""), own.get("location", ""))
     for message, location in (first, *own.get(OTHERS, ())):
         if clause := last_clause(message):

@@ -59,9 +59,11 @@ _SHORTEST = 4
 
 
 def general_message(message: str, dtypes: Collection[str], operators: Collection[str]) -> str:
-    """A normalised message with <dtype> and <operator> for those of the reduced graph."""
+    """A normalised message with <dtype> and <operator> for those of the reduced graph, whatever
+    their domains.
+    """
     spelled = {word for dtype in dtypes for word in _spellings(dtype)}
-    plain = {_plain(operator) for operator in operators}
+    plain = {_plain(operator.rpartition(".")[2]) for operator in operators}
 
     def replaced(match: re.Match[str]) -> str:
         word = match.group()
@@ -244,7 +246,8 @@ def switches(graph: GraphView, operator: str) -> list[str]:
     found = set()
     for node in graph.nodes:
         for name, value in node.attributes.items():
-            if isinstance(value, str) and value.isidentifier() and value not in usual.values():
+            named = bool(usual) and isinstance(value, str) and value.isidentifier()
+            if named and value not in usual.values():
                 found.add(f"{name}={value}")
             elif name in flags and value and isinstance(value, int | float):
                 found.add(name)

@@ -31,6 +31,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.sandbox.events import shortened
 from nnfuzz.triage.headline import (
+    from_compiler,
     headline,
     is_native,
     native_frames,
@@ -420,12 +421,12 @@ def error_details(outcome: Outcome, names: Collection[str] = ()) -> ErrorDetails
     names: of the model's values, which do not count.
     """
     died = outcome.kind is OutcomeKind.CRASH and not outcome.over_memory_limit
-    if died:
-        frames = python_frames(outcome.captured) + native_frames(outcome.captured)[::-1]
-    else:
-        frames = python_frames(outcome.traceback) + native_frames(outcome.message)[::-1]
     complaint = outcome.complaint or read_complaint(text_of(outcome))
     subject = complaint.subject
+    native = native_frames(outcome.captured if died else outcome.message)
+    if subject and not _MISUSED.search(subject):
+        native = from_compiler(native)
+    frames = python_frames(outcome.captured if died else outcome.traceback) + native[::-1]
     if died and not subject and outcome.message.startswith("exited"):
         subject = outcome.message
     others = tuple((normalise(text, names), place) for text, place in complaint.others)

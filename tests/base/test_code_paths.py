@@ -14,7 +14,6 @@ from nnfuzz.backend.target import Target
 from nnfuzz.base.code_paths import LIBRARY, CodePaths
 from nnfuzz.base.shard import IndexSet, Shard
 from nnfuzz.base.untrusted import Unusable, blaming, check_bounds, check_sense, in_order
-from nnfuzz.ir.view import NO_GRAPH
 from nnfuzz.triage.headline import python_frames, raising_line
 from nnfuzz.triage.keys import error_keys
 from nnfuzz.triage.signature import failures
@@ -68,7 +67,7 @@ def read(folders):
     )
     for outcome in (raised, died):
         (failure,) = failures([outcome])
-        yield failure, error_keys(failure, {}, NO_GRAPH, raising_line("", "", outcome.traceback))
+        yield failure, error_keys(failure, {}, (), raising_line("", "", outcome.traceback))
 
 
 @given(FOLDERS, FOLDERS, FOLDERS, FOLDERS, FOLDERS)

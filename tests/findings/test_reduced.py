@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -49,4 +50,6 @@ def test_a_title_changes_neither_hash_nor_parts(finding_of):
     finding = finding_of("planted,bug=value")
     named = with_title(finding).signature
     assert named.hash == finding.signature.hash and named.parts == finding.signature.parts
-    assert "wrong values" in named.title
+    assert "wrong values" in named.title and named.title.startswith("planted: ")
+    accused = replace(finding, localisation={"party": "exporter"})
+    assert with_title(accused).signature.title.startswith("direct with planted: ")

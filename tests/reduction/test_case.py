@@ -20,8 +20,9 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.registry import OpRegistry
+from nnfuzz.records.rows import NOT_SHOWN
 from nnfuzz.reduction.candidate import failure_key
-from nnfuzz.reduction.case import NotReduced, Problem, ReduceConfig, reduce_case
+from nnfuzz.reduction.case import NotReduced, NotShown, Problem, ReduceConfig, reduce_case
 from nnfuzz.reduction.edit import Edit
 from nnfuzz.reduction.passes import PASSES, applied
 from nnfuzz.reduction.subject import Inapplicable, Subject
@@ -109,7 +110,7 @@ def test_a_folder_gets_a_reduced_finding_inside(tmp_path, findings, registry, se
 
 def test_a_failure_that_is_gone_is_no_reduction(findings, registry, reduced):
     fixed = registry.spec("planted", {"where": "never"})
-    with pytest.raises(NotReduced, match="does not reproduce: no failure"):
+    with pytest.raises(NotShown, match=f"^{NOT_SHOWN}: no failure"):
         reduced(findings[0], ReduceConfig(), fixed)
 
 

@@ -10,8 +10,10 @@ from ml_dtypes import bfloat16
 
 from nnfuzz.backend.outcome import OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.target import Target
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.envelope import Envelope
+from nnfuzz.compare.mismatch import Element, Mismatch, MismatchKind, Verdict
 from nnfuzz.findings.reduced import cause_of, problem_of, reduced_finding
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
@@ -19,7 +21,7 @@ from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.types import TensorType
 from nnfuzz.ir.view import NodeView
 from nnfuzz.records.finding import Finding
-from nnfuzz.reduction.candidate import CandidateQuestion, bits, differences, enough
+from nnfuzz.reduction.candidate import CandidateQuestion, Explain, bits, differences, enough
 from nnfuzz.reduction.case import CONFIRMATIONS, ReduceConfig, _confirming, _shortened, reduce_case
 from nnfuzz.reduction.diagnosis import _in_family, diagnose
 from nnfuzz.reduction.experiments import (
@@ -31,6 +33,7 @@ from nnfuzz.reduction.experiments import (
     shared_key,
 )
 from nnfuzz.reduction.explain import explained, family_of, read_by, small_families
+from nnfuzz.reduction.service import ReduceService
 from nnfuzz.reduction.subject import Subject
 from nnfuzz.reduction.trials import Servers
 from nnfuzz.testcase.case import CaseConfig, TestCase
@@ -43,7 +46,7 @@ from tests.inputs.graphs import REGISTRY
 from tests.reduction.conftest import judged_by
 from tests.reduction.faults import PLUGIN, Fault
 from tests.reduction.test_known import Tried, fails
-from tests.triage.test_cause import graph
+from tests.triage.test_cause import graph, mismatch, single
 from tests.triage.test_signature import failed, outcome
 
 OPERATORS = ("Softmax", "LogSoftmax", "Elu", "Selu", "MatMul", "Add")
@@ -215,13 +218,6 @@ def test_an_approximation_is_not_taken_for_a_narrower_type():
     assert consistent(made, {"y": near}) == []
     rounded = np.exp(x).astype(bfloat16).astype(np.float32)
     assert consistent(made, {"y": rounded}) == ["float32 is computed in bfloat16"]
-
-
-def test_operands_that_are_rounded():
-    a, b = X.astype(np.float32), X.T.astype(np.float32)
-    made = subject("MatMul", a, b)
-    y = a.astype(bfloat16).astype(np.float32) @ b.astype(bfloat16).astype(np.float32)
-    assert consistent(made, {"y": y}) == ["MatMul rounds float32 to bfloat16"]
 
 
 def test_other_inputs_refute_what_predicts_something_else():
@@ -412,6 +408,24 @@ def test_the_one_at_fault_fails_with_a_plain_operator(wrong, told):
     assert [told in key.text for key in found.keys] == ([True] if told else [])
 
 
+class Redrawn(Pairs):
+    """Of a result its digits are wrong; of other inputs, all of it."""
+
+    def run(self, case, edits, question):
+        element = Element(index=(), expected=0.1, actual=0.7 if edits else 0.1000001)
+        wrong = (Mismatch("y", MismatchKind.VALUE, worst=element),)
+        told = Verdict({Target("toy", pipeline=level): wrong for level in ("O0", "O1")})
+        found = failures([outcome("O0"), outcome("O1")], told, case.graph)
+        return Tried("digest", case=case, verdict=told, failing=((found[0], ""),))
+
+
+def test_what_depends_on_the_inputs_is_no_part_of_a_cause():
+    made, far = single("Sin"), {"expected": 0.1, "actual": 0.7}
+    best = Redrawn().run(fails(made, ()).case, (), None)
+    found = diagnose(Redrawn(), CandidateQuestion(("O0",), True), [best], best.failing[0][0], ())
+    assert [key.text for key in found.keys] == [mismatch(made, levels=("O0", "O1"), worst=far)]
+
+
 def test_a_fusion_needs_both():
     slots = Pairs("nothing but the two")
     made = graph(("Not", "x", "h"), ("Sign", "h", "y"))
@@ -537,6 +551,14 @@ def test_constants_and_operands_are_causes_of_their_own(bench):
     assert found["constant"][0][2].explanations == ()  # not that it has the opposite sign
     assert found["constant"][0][1].parts["constant"] and found["operands"][0][1].parts["many"]
     assert not have_one_cause(found["constant"][0][0], found["operands"][0][0])
+
+
+def test_what_is_undefined_is_explained_by_nothing(bench):
+    case, service = case_of(bench, "Reciprocal", 1), ReduceService(as_json(CONFIG))
+    zero = replace(case, inputs={"x0": np.zeros((2, 3), np.float32)})
+    jobs = [Explain(made, {"y": made.inputs["x0"]}, ()) for made in (case, zero)]
+    found = [list(map(str, service.explain(job, None).explanations)) for job in jobs]
+    assert found == [["Reciprocal returns input 0"], []]
 
 
 def test_deaths_without_a_word_in_one_small_family_are_one(bench):

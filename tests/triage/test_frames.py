@@ -1,7 +1,10 @@
 import pytest
 
 from nnfuzz.backend.causes import DIRECT
-from nnfuzz.triage.headline import native_frames, python_frames, raising_line
+from nnfuzz.triage.headline import from_compiler, native_frames, python_frames, raising_line
+from nnfuzz.triage.signature import error_details
+
+from .test_signature import crashed
 
 TRACEBACK = """Traceback (most recent call last):
   File "/venv/tvm/onnx_frontend.py", line 6798, in from_onnx
@@ -39,6 +42,17 @@ def test_native_frames_leave_the_runtime_out():
         "tvm::runtime::Invoke",
         "do_thing",
     ]
+
+
+def test_where_a_library_refuses_operands_its_caller_is_at_fault():
+    frames = ["array::slice", "toy_ops::Pad::eval", "toy_core::run"]
+    assert from_compiler(frames) == frames[1:]
+    for kept in (frames[1:], ["memcpy", *frames], []):
+        assert from_compiler(kept) == kept
+    dying = "Fatal Python error: Segmentation fault", "toy.cc:7: Assertion `n > 0' failed."
+    traces = (f"{text}\n 0: array::slice\n 1: toy::pad\n 2: toy::run" for text in dying)
+    details = (error_details(crashed("O0", text)) for text in traces)
+    assert [own.frames[-1] for own in details] == ["array::slice", "toy::pad"]
 
 
 def test_no_frames():

@@ -1,7 +1,7 @@
 """Reduced failures of real compilers: one hash per cause, one cause per hash.
 
 Each file of testdata/reduced holds failures that one change of the compiler would mend, as far as
-reading its sources tells; `collect_reduced.py` adds more.
+reading its sources tells.
 """
 
 import json

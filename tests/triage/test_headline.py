@@ -34,6 +34,7 @@ def test_a_title_is_what_a_maintainer_would_write(said):
         ("Check failed: p != 0 (0 vs. 0) : Divide by zero", "Divide by zero", ""),
         ("While checking '<n: x>': Node (n): no 'value' is known", "no 'value' is known", ""),
         ('unknown ir.Op(span=None, name="a.b", n=f(1))', "unknown ir.Op 'a.b'", ""),
+        ("cannot read '/tmp/t8x_/m.bin': none", "cannot read 'TMP': none", ""),
         ("vector::at", "vector::at", ""),
         (": Input [Begin=3] is bad here", "Input [Begin=3] is bad here", ""),
         (", please report it. There are no such examples", "There are no such examples", ""),

@@ -13,9 +13,6 @@ KEYS = {
     "Softmax ignores axis": Hypothesis(Claim.IGNORES, "Softmax", "axis"),
     "ignores axis=-1": Hypothesis(Claim.IGNORES, detail="axis=-1"),
     "Mean ignores input 2": Hypothesis(Claim.IGNORES, "Mean", "input 2"),
-    "a fusion rounds float32 to bfloat16": Hypothesis(
-        Claim.ROUNDS, "a fusion", "float32 to bfloat16"
-    ),
     "IsNaN returns int8 for bool": Hypothesis(Claim.RETURNS, "IsNaN", "int8 for bool"),
     "Sign is one too large": Hypothesis(Claim.OFF, "Sign", "one too large"),
     "Sign has the opposite sign": Hypothesis(Claim.SIGN, "Sign"),
