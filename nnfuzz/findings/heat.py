@@ -24,18 +24,23 @@ ODD, UNKNOWN = "odd", "unknown"
 def heat_maps(
     expected: np.ndarray,
     actual: np.ndarray,
-    excess: np.ndarray,
-    compared: np.ndarray,
+    excess: np.ndarray | None = None,
+    compared: np.ndarray | None = None,
 ) -> Markup | None:
     """Three maps beside each other; None where the shapes differ or there is nothing to show.
 
     The arrays have one shape; the last axis runs to the right, all others run down. excess: the
-    distance of each element from what is right. compared: a mask.
+    distance of each element from what is right; default: from what is expected. compared: a mask;
+    default: all of it.
     """
     if expected.shape != actual.shape or not expected.size:
         return None
+    if excess is None:
+        with np.errstate(invalid="ignore", over="ignore"):
+            away = np.abs(plain(actual).astype(np.float64) - plain(expected).astype(np.float64))
+        excess = np.nan_to_num(away, nan=np.inf, posinf=np.inf)
     chosen = _chosen(excess)
-    known = compared.reshape(-1)[chosen]
+    known = np.ones(chosen.shape, bool) if compared is None else compared.reshape(-1)[chosen]
     wanted, given = (plain(a).astype(np.float64).reshape(-1)[chosen] for a in (expected, actual))
     ends = [v[np.isfinite(v) & known] for v in (wanted, given)]
     both = np.concatenate(ends)

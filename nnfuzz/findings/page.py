@@ -7,6 +7,7 @@ fail, the page's content security policy still forbids all other scripts and eve
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
 import os
@@ -32,7 +33,8 @@ from nnfuzz.base.untrusted import (
 from nnfuzz.findings import text
 from nnfuzz.findings.drawing import drawing
 from nnfuzz.findings.folder import read_finding, smallest
-from nnfuzz.findings.repro import output_of_finding
+from nnfuzz.findings.heat import heat_maps
+from nnfuzz.findings.repro import failing_outcome, output_of_finding
 from nnfuzz.findings.text import environment, seconds
 from nnfuzz.records.finding import Finding
 from nnfuzz.records.rows import FindingRow
@@ -180,7 +182,7 @@ class CampaignReader:
             "evidence": "" if finding.localisation else finding.blame.evidence,
             "fault": fault.kind if fault else "",
             "link": self._link(os.path.relpath(best, self._campaign)),
-            "drawing": _drawn(finding),
+            **picture(finding),
             "report": report_html(_shown_file(best, "report.md")),
             "script": _shown_file(best, "repro.py"),
         }
@@ -217,11 +219,18 @@ def _values(row: JsonObject, name: str) -> Sequence[str]:
     return row[name] if name == "backends" else [row[name]] if row[name] else []
 
 
-def _drawn(finding: Finding) -> Markup | None:
-    """The graph, with the node of the first wrong value marked; None for what cannot be drawn."""
-    wrong, localised = output_of_finding(finding), finding.localisation or {}
+def picture(finding: Finding) -> JsonObject:
+    """drawing: the graph, with the node of the first wrong value marked; heat: the maps of the
+    wrong output, called output. None for what cannot be drawn.
+    """
+    wrong, outcome = output_of_finding(finding), failing_outcome(finding)
     output = wrong.output if wrong else ""
-    return drawing(finding.case.graph, str(localised.get("value", "")) or output)
+    first = str((finding.localisation or {}).get("value", "")) or output
+    returned = (outcome.outputs if outcome else None) or {}
+    heat = None
+    with contextlib.suppress(KeyError, TypeError, ValueError):
+        heat = heat_maps(finding.case.expected[output], returned[output])
+    return {"drawing": drawing(finding.case.graph, first), "heat": heat, "output": output}
 
 
 def _shown_file(folder: Path, name: str) -> str:
