@@ -36,11 +36,11 @@ ALLOWED = {
 
 
 MOST_LINES = {
-    "nnfuzz": 55_235,
-    "opspecs": 13_000,
+    "nnfuzz": 54_640,
+    "opspecs": 13_025,
     "backends": 2_800,
     "scripts": 4_500,
-    "tests": 34_430,
+    "tests": 34_060,
 }
 """Non-blank lines of Python by folder. Whoever needs more takes something out first."""
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from nnfuzz.ir.dtypes import INTS, DType
 from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.shape import emit_filled
 from nnfuzz.operators.operator import In
 
 from ..gather import GatherND
 from ..index import Trilu
+from ..pick import Unique
 from ..pool import MaxPool
 from ..shape import Unsqueeze
 from . import microsoft
@@ -93,3 +95,34 @@ class NhwcMaxPool(MaxPool):
     def torch(self, x):
         y = MaxPool(**self.attributes).torch(x.movedim(-1, 1))
         return y.movedim(1, -1).contiguous()
+
+
+IN_ORDER = Unique(axis=None, sorted=0)
+
+
+@microsoft
+class OldUnique(Unique):
+    """The distinct elements in order of occurrence, followed by zeros; the place and the count of
+    each. Source: com.microsoft.Unique-1.
+    """
+
+    name = "Unique"
+    inputs = (In("T", (DType.FLOAT32,), (1, 1)),)
+    axis = Choice((None,))
+    sorted = Choice((0,))
+
+    def type_transfer(self, x):
+        return super().type_transfer(x)[:3]
+
+    def torch(self, x):
+        y, _, which, counts = IN_ORDER.torch(x)
+        return y, which, counts
+
+    def interval(self, x):
+        y, _, which, counts = IN_ORDER.interval(x)
+        return [y, which, counts]
+
+    def onnx(self, emit, x):
+        found = emit(self.name, x, outputs=3)
+        types = zip(found, self.type_transfer(emit.type(x)))
+        return [emit_filled(emit, name, t.dtype, t.shape, 0) for name, t in types]

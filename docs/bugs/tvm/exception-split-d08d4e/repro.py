@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""tvm: Split, axis=-4: split_indices must be sorted (compile, all levels)
+
+Needs tvm 0.27.0.post1, llvm 22, onnx, numpy; the other files of its folder.
+
+    python repro.py [LEVEL]        levels: O0, O3; default: O0
+
+Exit code 1 while it reproduces, 0 once it is fixed, 125 where it cannot run or fails otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+try:
+    import numpy as np
+except ImportError as error:
+    print(f"cannot run: {error}")
+    sys.exit(125)
+
+HERE = Path(__file__).resolve().parent
+
+
+def run(model, inputs, level):
+    import tvm
+    from tvm import relax
+    import onnx
+    from tvm.relax.frontend.onnx import from_onnx
+
+    graph = onnx.load_model_from_string(model).graph
+    module = from_onnx(onnx.load_model_from_string(model))
+    weights = {tensor.name for tensor in graph.initializer}
+    names = [value.name for value in graph.input if value.name not in weights]
+    outputs = [value.name for value in graph.output]
+    device = tvm.cpu()
+    if level == "O0":
+        target = tvm.target.Target({"kind": "llvm", "opt-level": 0})
+        pipeline = "default"
+    else:
+        cpu = tvm.target.codegen.llvm_get_system_cpu()
+        target = tvm.target.Target({"kind": "llvm", "mcpu": cpu})
+        pipeline = relax.backend.cpu_generic.get_default_pipeline(target)
+    opt_level = 3 if level == "O3" else 0
+    with target, tvm.transform.PassContext(opt_level=opt_level):
+        program = relax.build(module, target, relax_pipeline=pipeline, exec_mode='bytecode')
+    machine = relax.VirtualMachine(program, device)
+    main = machine["main"]
+    arrays = [inputs[name] for name in names]
+    result = main(*(tvm.runtime.tensor(array, device) for array in arrays))
+    results = [result] if len(outputs) == 1 else result
+    return {name: value.numpy() for name, value in zip(outputs, results)}
+
+
+def load():
+    with np.load(HERE / "inputs.npz", allow_pickle=False) as archive:
+        inputs = {key: archive[key] for key in archive.files}
+    return (HERE / 'model.onnx').read_bytes(), inputs
+
+
+def main(level):
+    seen = [('InternalError',
+  'Check failed idx_node value back_node value vs split_indices must be sorted')]
+    print(('Expected: the model compiles and runs. Seen at O0, O3, stage compile: '
+ 'tvm.error.InternalError: Check failed: idx_node->value > back_node->value (5 vs. 5) '
+ ': split_indices must be sorted'), flush=True)
+    try:
+        model, inputs = load()
+    except Exception as error:
+        print(f"{level}: cannot run: {type(error).__name__}: {error}")
+        return 125
+    try:
+        run(model, inputs, level)
+    except (ImportError, AttributeError, FileNotFoundError) as error:
+        print(f"{level}: cannot run: {type(error).__name__}: {error}")
+        return 125
+    except Exception as error:
+        name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
+        print(f"{level}: {name}: {error}")
+        words = re.findall('[A-Za-z_]{2,}', re.sub('[^\\s\'\\":,()<>|]*/[^\\s\'\\":,()<>|]*|\\\\[xuU][0-9a-f]+|0x[0-9a-fA-F]+|\\bTMP\\b', " ", str(error)))
+        return 1 if (type(error).__name__, " ".join(words[:40])) in seen else 125
+    print(f"{level}: the model compiles and runs")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else 'O0'))
