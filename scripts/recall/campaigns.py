@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -128,7 +127,7 @@ def spent(
         time.sleep(STEP)
         ticks.append((time.time(), max(cpu_seconds(process.pid), ticks[-1][1])))
         if ticks[-1][1] > 60 * minutes:
-            process.send_signal(signal.SIGINT)
+            process.terminate()  # which a process in the background hears as well
             process.wait()
     return ticks
 
