@@ -7,7 +7,9 @@ stays float64. A model takes seconds, so campaigns need more time, or a faster c
 from __future__ import annotations
 
 import re
+import subprocess
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,11 +20,9 @@ from nnfuzz.backend.contract import Backend, Override, Program
 from .issue_forms import IREE
 
 _OVERRIDES = (
-    # Without it, programs take no float64, so that it is no setting of a level.
     Override("iree-input-demote-f64-to-f32=false", "float64 is taken as float32", exact=False),
     Override("iree-llvmcpu-target-cpu=host", "the plainest processor is assumed", exact=False),
 )
-_FLAGS = tuple(f"--{own.step}" for own in _OVERRIDES)
 _ENTRY = "main"
 _ERROR = re.compile(r"\b(?:error|LLVM ERROR): (?P<statement>.*)")
 _OPERATOR = re.compile(r"\bonnx\.(?P<name>\w+)")
@@ -45,7 +45,7 @@ def run(model, inputs, level):
     info = onnx_importer.ModelInfo(proto)
     module = info.create_module(context=Context())
     onnx_importer.NodeImporter.define_function(info.main_graph, module.operation).import_all()
-    flags = [*{flags!r}, f"--iree-opt-level={{level}}"]
+    flags = {flags!r}[level]
     program = compiler.compile_str(
         str(module), input_type="onnx", target_backends=["llvm-cpu"], extra_args=flags
     )
@@ -59,6 +59,16 @@ def run(model, inputs, level):
     results = [results] if len(proto.graph.output) == 1 else results
     return {{value.name: np.asarray(x) for value, x in zip(proto.graph.output, results)}}
 """
+
+
+@cache
+def _flags(level: str) -> list[str]:
+    """The options of iree-compile for a level. Releases before 3.2 have no levels."""
+    from iree.compiler.tools.binaries import find_tool
+
+    known = subprocess.run([find_tool("iree-compile"), "--help"], capture_output=True).stdout
+    levels = [f"--iree-opt-level={level}"] if b"--iree-opt-level" in known else []
+    return [*(f"--{own.step}" for own in _OVERRIDES), *levels]
 
 
 class Iree(Backend):
@@ -106,9 +116,8 @@ class Iree(Backend):
         import iree.runtime as runtime
 
         text, inputs, outputs = module
-        flags = [*_FLAGS, f"--iree-opt-level={level}"]
         program = compiler.compile_str(
-            text, input_type="onnx", target_backends=["llvm-cpu"], extra_args=flags
+            text, input_type="onnx", target_backends=["llvm-cpu"], extra_args=_flags(level)
         )
         config = runtime.Config("local-sync")
         context = runtime.SystemContext(config=config)
@@ -137,7 +146,7 @@ class Iree(Backend):
         return read.of_kind(kind)
 
     def repro(self) -> str:
-        return _REPRO.format(flags=_FLAGS)
+        return _REPRO.format(flags={level: _flags(level) for level in self.levels})
 
 
 def _signed_as(array: np.ndarray, dtype: np.dtype) -> np.ndarray:

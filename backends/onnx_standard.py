@@ -25,7 +25,7 @@ class OnnxChecker(Backend):
         return {"onnx": onnx.__version__}
 
     def load(self, model: bytes) -> bytes:
-        """Does nothing: the checker reads and checks at once."""
+        """Does nothing: it is read and checked at once."""
         return model
 
     def build(self, module: bytes, level: str) -> Program:
@@ -38,7 +38,7 @@ class OnnxChecker(Backend):
         return _REPRO.format(call="onnx.checker.check_model(model, full_check=True)")
 
 
-class OnnxInference(Backend):
+class OnnxInference(OnnxChecker):
     """onnx.shape_inference.infer_shapes with all checks, and propagation of known values.
 
     It is no checker, so accepting an invalid model is not its fault.
@@ -47,17 +47,7 @@ class OnnxInference(Backend):
     name = "onnx-inference"
     levels = ("strict",)
     preload = ("onnx", "onnx.shape_inference")
-    install = "pip install onnx"
     validates = False
-
-    def versions(self) -> dict[str, str]:
-        import onnx
-
-        return {"onnx": onnx.__version__}
-
-    def load(self, model: bytes) -> bytes:
-        """Does nothing: shape inference reads and infers at once."""
-        return model
 
     def build(self, module: bytes, level: str) -> Program:
         import onnx
