@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -121,15 +122,22 @@ def spent(
 ) -> list[tuple[float, float]]:
     """Runs a command, and interrupts it once it has had so many minutes of CPU. Returns Unix times
     with the CPU seconds until then."""
-    process = subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command, env=variables, stdout=subprocess.DEVNULL, preexec_fn=_hearing_sigint
+    )
     ticks = [(time.time(), 0.0)]
     while process.poll() is None:
         time.sleep(STEP)
         ticks.append((time.time(), max(cpu_seconds(process.pid), ticks[-1][1])))
         if ticks[-1][1] > 60 * minutes:
-            process.terminate()  # which a process in the background hears as well
+            process.send_signal(signal.SIGINT)
             process.wait()
     return ticks
+
+
+def _hearing_sigint() -> None:
+    """A process in the background inherits that SIGINT is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def cpu_seconds(root: int) -> float:
