@@ -16,6 +16,7 @@ import numpy as np
 
 from nnfuzz.backend.complaint import CompilerError, Complaint, ComplaintKind, read_complaint
 from nnfuzz.backend.contract import Backend, Override, Program
+from nnfuzz.base.safe_path import safe_environment
 
 from .issue_forms import IREE
 
@@ -66,7 +67,8 @@ def _flags(level: str) -> list[str]:
     """The options of iree-compile for a level. Releases before 3.2 have no levels."""
     from iree.compiler.tools.binaries import find_tool
 
-    known = subprocess.run([find_tool("iree-compile"), "--help"], capture_output=True).stdout
+    asks = [find_tool("iree-compile"), "--help"]
+    known = subprocess.run(asks, capture_output=True, env=safe_environment()).stdout
     levels = [f"--iree-opt-level={level}"] if b"--iree-opt-level" in known else []
     return [*(f"--{own.step}" for own in _OVERRIDES), *levels]
 
