@@ -7,23 +7,23 @@ stays float64. A model takes seconds, so campaigns need more time, or a faster c
 from __future__ import annotations
 
 import re
-import subprocess
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from nnfuzz.backend.complaint import CompilerError, Complaint, ComplaintKind, read_complaint
 from nnfuzz.backend.contract import Backend, Override, Program
-from nnfuzz.base.safe_path import safe_environment
 
 from .issue_forms import IREE
 
 _OVERRIDES = (
+    # Without it, programs take no float64, so that it is no setting of a level.
     Override("iree-input-demote-f64-to-f32=false", "float64 is taken as float32", exact=False),
     Override("iree-llvmcpu-target-cpu=host", "the plainest processor is assumed", exact=False),
 )
+_FLAGS = tuple(f"--{own.step}" for own in _OVERRIDES)
+_UNKNOWN = "Unknown command line argument '--iree-opt-level"
 _ENTRY = "main"
 _ERROR = re.compile(r"\b(?:error|LLVM ERROR): (?P<statement>.*)")
 _OPERATOR = re.compile(r"\bonnx\.(?P<name>\w+)")
@@ -46,10 +46,17 @@ def run(model, inputs, level):
     info = onnx_importer.ModelInfo(proto)
     module = info.create_module(context=Context())
     onnx_importer.NodeImporter.define_function(info.main_graph, module.operation).import_all()
-    flags = {flags!r}[level]
-    program = compiler.compile_str(
-        str(module), input_type="onnx", target_backends=["llvm-cpu"], extra_args=flags
-    )
+
+    def compiled(*levels):
+        given = dict(input_type="onnx", target_backends=["llvm-cpu"])
+        return compiler.compile_str(str(module), **given, extra_args=[*{flags!r}, *levels])
+
+    try:
+        program = compiled(f"--iree-opt-level={{level}}")
+    except Exception as error:
+        if {unknown!r} not in str(error):
+            raise
+        program = compiled()  # an old release, which has no levels
     config = runtime.Config("local-sync")
     context = runtime.SystemContext(config=config)
     loaded = runtime.VmModule.copy_buffer(config.vm_instance, program)
@@ -60,17 +67,6 @@ def run(model, inputs, level):
     results = [results] if len(proto.graph.output) == 1 else results
     return {{value.name: np.asarray(x) for value, x in zip(proto.graph.output, results)}}
 """
-
-
-@cache
-def _flags(level: str) -> list[str]:
-    """The options of iree-compile for a level. Releases before 3.2 have no levels."""
-    from iree.compiler.tools.binaries import find_tool
-
-    asks = [find_tool("iree-compile"), "--help"]
-    known = subprocess.run(asks, capture_output=True, env=safe_environment()).stdout
-    levels = [f"--iree-opt-level={level}"] if b"--iree-opt-level" in known else []
-    return [*(f"--{own.step}" for own in _OVERRIDES), *levels]
 
 
 class Iree(Backend):
@@ -118,9 +114,17 @@ class Iree(Backend):
         import iree.runtime as runtime
 
         text, inputs, outputs = module
-        program = compiler.compile_str(
-            text, input_type="onnx", target_backends=["llvm-cpu"], extra_args=_flags(level)
-        )
+
+        def compiled(*levels: str) -> Any:
+            given = {"input_type": "onnx", "target_backends": ["llvm-cpu"]}
+            return compiler.compile_str(text, **given, extra_args=[*_FLAGS, *levels])
+
+        try:
+            program = compiled(f"--iree-opt-level={level}")
+        except Exception as error:
+            if _UNKNOWN not in str(error):
+                raise
+            program = compiled()  # an old release, which has no levels
         config = runtime.Config("local-sync")
         context = runtime.SystemContext(config=config)
         loaded = runtime.VmModule.copy_buffer(config.vm_instance, program)
@@ -148,7 +152,7 @@ class Iree(Backend):
         return read.of_kind(kind)
 
     def repro(self) -> str:
-        return _REPRO.format(flags={level: _flags(level) for level in self.levels})
+        return _REPRO.format(flags=_FLAGS, unknown=_UNKNOWN)
 
 
 def _signed_as(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
