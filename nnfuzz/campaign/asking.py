@@ -34,7 +34,7 @@ def started(
     """A running worker of each compiler. stack: closes them. Raises: RunnerError."""
     runners = []
     for spec in specs:
-        runner = BackendRunner(spec, registry, servers.of(registry.get(spec.name), spec))
+        runner = servers.runner(spec, registry)
         stack.callback(runner.close)
         runner.sandbox.start()
         runners.append(runner)

@@ -227,9 +227,9 @@ class Session:
     # -- operators ----------------------------------------------------------------------------
 
     def _refusals(self, keys: Sequence[SupportKey]) -> dict[SupportKey, str]:
-        """The signatures that some compiler refuses, with "backend: why": what its adapter declares
-        and the table of its release or of another one says, or what it answers itself if there is
-        no table of its release or of an older one.
+        """The signatures that some compiler refuses, with "backend: why". They follow from what its
+        adapter declares and from the table of the nearest release. A compiler without a table of
+        its release or of an older one is asked.
         """
         config, reasons = self.config, dict[SupportKey, str]()
         if self.store.restraints.last() >= 0:  # an earlier session has asked

@@ -117,8 +117,8 @@ def remaining(keys: Iterable[SupportKey], refused: Collection[SupportKey] = ()) 
 
 
 def newest(keys: Iterable[SupportKey]) -> list[SupportKey]:
-    """Of each signature with each exporter the key of the newest opset; those that an older opset
-    has come first.
+    """The key of the newest opset for each signature and exporter. Signatures that exist since an
+    older opset come first.
     """
     by_age = sorted(keys, key=lambda key: opset_of(key.exporter))
     return [*{key.with_exporter(exporter_of(key.exporter)): key for key in by_age}.values()]

@@ -142,9 +142,9 @@ def _own(
 def _redrawn(
     trials: Trials, question: CandidateQuestion, best: Tried, failure: Failure
 ) -> Iterator[str]:
-    """Yields hashes of the causes of a wrong operator with other inputs: on these it depends
-    whether some digits or whole numbers are wrong. None if the least optimised level is right: a
-    pass may be to blame.
+    """Yields hashes of the causes of a wrong operator with other inputs, since its inputs decide
+    whether some digits or whole numbers are wrong. Yields none if the least optimised level is
+    right: a pass may be to blame.
     """
     everywhere = failure.signature.parts.get("levels") == EVERYWHERE
     numbers = wrong_of(failure.signature.details) in NUMBERS

@@ -231,4 +231,4 @@ def write_summary(folder: Path, summary: Summary) -> None:
 
 def _listed(row: FindingRow) -> dict[str, object]:
     """A finding without the times of its discovery."""
-    return {k: v for k, v in as_json(row).items() if k not in ("found_at",)}
+    return {k: v for k, v in as_json(row).items() if k != "found_at"}

@@ -50,9 +50,9 @@ def first_wrong(
 def few_digits(wrong: WrongOutput, dtype: str) -> bool:
     """Whether the worst element is right in a third of its dtype's digits: a matter of precision.
 
-    A value computed in the next narrower dtype is. So is a small float, right in its first digit,
-    whose error is as small beside 1: what is computed near 1 loses the digits that cancel. For
-    integers, only beyond what float32 holds.
+    A value computed in the next narrower dtype is. So is a small float that is right in its first
+    digit, if its error is small compared with 1: a computation near 1 loses the digits that cancel.
+    For integers, only beyond what float32 holds.
     """
     try:
         kind = DType(dtype)
